@@ -1,0 +1,743 @@
+//! Every word spoken to the controller or by it. Reading this page is reading the product.
+//!
+//! [`Input`] is what the world, the callers and the operator say; [`Output`] is what the controller
+//! wants done or said. What is seen ([`Sample`], [`Listing`], [`News`]) is whole and never a
+//! difference, so that a word that was lost is healed by the next. A refusal is an answer, not an error.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::profile::{ClassName, Kind, PoolName};
+use crate::quantity::{Bytes, Instant, MilliCpu, Permille};
+
+// ---------------------------------------------------------------- names
+
+/// Who is asking; limits and fairness are per tenant.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Tenant(pub Arc<str>);
+
+/// A lease's name: host, boot and a draw that cannot be guessed. Drawn outside, opaque here.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct LeaseId(pub Arc<str>);
+
+/// An instance's name: the daemon's run in the upper half, a count within that run in the lower one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct InstanceId {
+    /// The run of the daemon that ordered it; drawn outside.
+    pub run: u32,
+    /// The how-manieth order of that run.
+    pub count: u32,
+}
+
+/// One question of one caller, for as long as it is unanswered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct CallId(pub u64);
+
+impl fmt::Display for Tenant {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Display for LeaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Display for InstanceId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{:08x}-{}", self.run, self.count))
+    }
+}
+
+impl std::str::FromStr for InstanceId {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<InstanceId, ()> {
+        let (run, count) = text.split_once('-').ok_or(())?;
+        if run.len() != 8 {
+            return Err(());
+        }
+        let run = u32::from_str_radix(run, 16).map_err(|_| ())?;
+        Ok(InstanceId { run, count: count.parse().map_err(|_| ())? })
+    }
+}
+
+// ---------------------------------------------------------------- in
+
+/// Everything that can be said to the controller.
+#[derive(Debug, Clone)]
+pub enum Input {
+    /// Nothing happened but time.
+    Tick,
+    /// One look at the whole host.
+    Sample(Box<Sample>),
+    /// One listing of all our containers.
+    Listed(Listing),
+    /// Whether the engine answers at all.
+    Engine(Engine),
+    /// Something about one instance.
+    Instance(InstanceId, News),
+    /// The lease's instance moved bytes or ran something for its caller at that time.
+    Active(LeaseId, Instant),
+    /// A caller asks.
+    Call(CallId, Call),
+    /// The caller of an unanswered call is gone.
+    HungUp(CallId),
+}
+
+/// One look at the whole host; instances are read first, MemAvailable last.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Sample {
+    /// Memory of the host.
+    pub memory: Read<HostMemory>,
+    /// Processors of the host and how busy they were since the sample before.
+    pub cpu: Read<HostCpu>,
+    /// Stalled time of all tasks of the host.
+    pub pressure: Read<Pressure>,
+    /// Each instance that could be looked for; one that is missing was not measured.
+    pub instances: BTreeMap<InstanceId, InstanceUse>,
+}
+
+/// A figure as it was read, or why it could not be. Its age is the controller's to keep (`host`).
+pub type Read<T> = Result<T, Unread>;
+
+/// Why a figure could not be read: one line for people.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unread(pub String);
+
+/// Memory of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostMemory {
+    /// All of it.
+    pub total: Bytes,
+    /// What the kernel says could be used without swapping (MemAvailable).
+    pub available: Bytes,
+}
+
+/// Processors of the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct HostCpu {
+    /// How many there are, in thousandths.
+    pub cores: MilliCpu,
+    /// How many were busy, on average since the sample before.
+    pub busy: MilliCpu,
+}
+
+/// PSI: the share of the last ten seconds in which tasks stood still for want of something.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Pressure {
+    /// Some task waited for memory.
+    pub memory_some: Permille,
+    /// All tasks waited for memory.
+    pub memory_full: Permille,
+    /// Some task waited for a processor.
+    pub cpu_some: Permille,
+    /// Some task waited for the disk.
+    pub io_some: Permille,
+}
+
+/// What one instance uses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct InstanceUse {
+    /// Memory that the kernel cannot take back (the design's `hard`).
+    pub memory: Read<Bytes>,
+    /// Processor time per time, on average since the sample before.
+    pub cpu: Read<MilliCpu>,
+}
+
+/// All our containers as the engine listed them.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Listing {
+    /// When the listing was asked for: it says nothing about what came later.
+    pub asked_at: Instant,
+    /// Each container of ours, by its instance, and whether its first process runs.
+    pub running: BTreeMap<InstanceId, bool>,
+}
+
+/// Whether the engine answers. Unreachable means unknown, never dead.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Engine {
+    /// It answers.
+    Reachable,
+    /// It does not; why, in one line.
+    Unreachable(String),
+}
+
+/// What can be heard of one instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum News {
+    /// Its container exists.
+    Created,
+    /// Its first process runs.
+    Started,
+    /// Its probe answered.
+    Ready,
+    /// It will not become ready; nothing of it is known to remain, or `Stop` will be needed.
+    StartFailed(StartFailure),
+    /// Its first process has ended.
+    Exited(Exit),
+    /// A probe of a warm one answered (`true`) or did not.
+    Probed(bool),
+    /// Its container no longer exists.
+    Gone,
+    /// It could not be stopped or removed; why, in one line.
+    StopFailed(String),
+}
+
+/// Why a start came to nothing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum StartFailure {
+    /// The engine does not have the image.
+    ImageMissing(String),
+    /// The probe never answered in time.
+    NotReady(String),
+    /// The first process ended before it was ready.
+    Died(Exit),
+    /// The engine refused or failed.
+    Engine(String),
+}
+
+/// How a first process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Exit {
+    /// Its exit code, 128 + signal where a signal ended it; `None` where nobody saw.
+    pub code: Option<i64>,
+}
+
+/// What a caller or operator asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Call {
+    /// Lend me an instance.
+    Acquire(Acquire),
+    /// Show a lease; at once, or when it has left the states before `until`.
+    Get {
+        /// Which.
+        lease: LeaseId,
+        /// Answer when this is reached, or the lease ended, or the time is over.
+        until: Option<(WaitFor, Duration)>,
+    },
+    /// Show all leases.
+    Leases,
+    /// The caller uses the lease now: may it, and which instance is it?
+    Use(LeaseId),
+    /// Move `max_runtime`'s deadline to at least this long from now; never shortens.
+    Renew(LeaseId, Duration),
+    /// The caller is done.
+    Release(LeaseId),
+    /// End it for this reason, whatever its state.
+    Cancel(LeaseId),
+    /// A grant could not be delivered: its caller is gone.
+    Undelivered(LeaseId),
+    /// Something the caller ran ended the lease: it ran past its limit.
+    Overran(LeaseId),
+    /// Show all pools.
+    Pools,
+    /// Show the host.
+    Host,
+    /// Take no new work, let running work end within the window, then reclaim.
+    Drain(Scope, Duration),
+    /// Take work again.
+    Undrain(Scope),
+}
+
+/// A request for an instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Acquire {
+    /// The name that the lease will have; drawn outside.
+    pub lease: LeaseId,
+    /// From which pool.
+    pub pool: PoolName,
+    /// With which expectation; the pool's own where `None`.
+    pub class: Option<ClassName>,
+    /// For whom.
+    pub tenant: Tenant,
+    /// How long it may wait in the queue; the class's `max_wait` where `None`, and never above it.
+    pub wait: Option<Duration>,
+    /// Whether to answer at once with the waiting lease, instead of when it is granted or refused.
+    pub asynchronous: bool,
+    /// A shorter life than the pool's `max_runtime`.
+    pub max_runtime: Option<Duration>,
+    /// A shorter patience than the pool's `idle_timeout`.
+    pub idle_timeout: Option<Duration>,
+}
+
+/// What a caller that watches a lease waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WaitFor {
+    /// That it is executing, or has ended.
+    Executing,
+    /// That it has ended.
+    Ended,
+}
+
+/// What a drain concerns.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Scope {
+    /// Every pool, and the host as a whole.
+    Host,
+    /// One pool.
+    Pool(PoolName),
+}
+
+// ---------------------------------------------------------------- out
+
+/// What the controller wants done or said, in this order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Output {
+    /// Make this instance of this pool, until its probe answers or `deadline` has come.
+    Start {
+        /// Its name.
+        instance: InstanceId,
+        /// Its pool.
+        pool: PoolName,
+        /// When it must be ready.
+        deadline: Instant,
+    },
+    /// Stop and remove whatever there is of this instance.
+    Stop {
+        /// Its name.
+        instance: InstanceId,
+        /// Time between the polite signal and the kill.
+        grace: Duration,
+    },
+    /// Ask this warm instance whether it still answers.
+    Probe {
+        /// Its name.
+        instance: InstanceId,
+        /// Its pool.
+        pool: PoolName,
+    },
+    /// Answer this call.
+    Reply(CallId, Reply),
+    /// Say this in the journal.
+    Tell(Event),
+}
+
+/// An answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reply {
+    /// The lease as it stands.
+    Lease(Box<LeaseView>),
+    /// All of them, newest first.
+    Leases(Vec<LeaseView>),
+    /// The lease may be used: this is its instance.
+    Use {
+        /// Its instance.
+        instance: InstanceId,
+        /// Its pool.
+        pool: PoolName,
+    },
+    /// All pools, by name.
+    Pools(Vec<PoolView>),
+    /// The host.
+    Host(Box<HostView>),
+    /// No.
+    Refused(Box<Refusal>),
+}
+
+/// Admission's answer to a request or a start.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[must_use]
+pub enum Verdict {
+    /// This warm instance serves it now.
+    Grant(InstanceId),
+    /// It must wait; a start may or may not be under way for it.
+    Wait,
+    /// It cannot be.
+    Refuse(Why),
+}
+
+/// A limit that refuses, or makes wait. Every one has a name, and numbers where there are any.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Why {
+    /// As many as may wait are waiting.
+    QueueFull {
+        /// Waiting in this class and pool.
+        queued: u32,
+        /// The class's `max_queued`.
+        limit: u32,
+    },
+    /// The longest wait is over.
+    WaitExpired {
+        /// How long it waited.
+        waited: Duration,
+        /// What it waited for at the end.
+        blocked_by: Option<Box<Why>>,
+    },
+    /// The host takes no new work.
+    HostDraining,
+    /// The pool takes no new work.
+    PoolDraining,
+    /// Not even an empty host has room for one.
+    NeverFits {
+        /// What one needs.
+        need: Bytes,
+        /// What the host has for containers.
+        have: Bytes,
+    },
+    /// The sum of what instances may come to need would exceed what the host has for them.
+    MemoryPromised {
+        /// What one more needs.
+        need: Bytes,
+        /// What is not promised yet.
+        have: Bytes,
+    },
+    /// The host has not enough memory available now.
+    MemoryAvailable {
+        /// What one more needs, the growth of the others included.
+        need: Bytes,
+        /// What is available above the floor.
+        have: Bytes,
+    },
+    /// The processors are promised.
+    Cpu {
+        /// What one more needs.
+        need: MilliCpu,
+        /// What is not promised yet.
+        have: MilliCpu,
+    },
+    /// The operator's ceiling on the pool's instances.
+    MaxInstances {
+        /// How many there are, in any state.
+        have: u32,
+        /// `max_instances`.
+        limit: u32,
+    },
+    /// As many cold starts as may be are under way.
+    Starts {
+        /// Under way.
+        have: u32,
+        /// `max_starts`.
+        limit: u32,
+    },
+    /// Starts of this pool fail; the next try is later.
+    Backoff {
+        /// How many failed in a row.
+        failures: u32,
+        /// What the last one said.
+        last: String,
+        /// When the next one is tried.
+        until: Instant,
+    },
+    /// The host's memory is not known.
+    NoTelemetry(String),
+    /// The engine does not answer.
+    EngineUnreachable(String),
+}
+
+/// A refusal with what the caller needs to do better.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Refusal {
+    /// A limit refused; the pool and class it concerns, and when to try again.
+    Limit {
+        /// Which, with its numbers.
+        why: Why,
+        /// The pool.
+        pool: PoolName,
+        /// The class.
+        class: ClassName,
+        /// When trying again may help; `None` where it will not.
+        retry_after: Option<Duration>,
+        /// The lease that ended this way, where there was one.
+        lease: Option<LeaseId>,
+    },
+    /// There is no such pool; the ones there are.
+    NoSuchPool(PoolName, Vec<PoolName>),
+    /// The pool's host has no such class; the ones there are.
+    NoSuchClass(ClassName, Vec<ClassName>),
+    /// There is no such lease, or none any more.
+    NoSuchLease(LeaseId),
+    /// The lease is not in a state for that.
+    NotExecuting(Box<LeaseView>),
+}
+
+// ---------------------------------------------------------------- views
+
+/// A lease as callers see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseView {
+    /// Its name.
+    pub id: LeaseId,
+    /// Its pool.
+    pub pool: PoolName,
+    /// What that pool lends.
+    pub kind: Kind,
+    /// Its class.
+    pub class: ClassName,
+    /// Whose it is.
+    pub tenant: Tenant,
+    /// When the request arrived.
+    pub asked_at: Instant,
+    /// Its state with what belongs to it.
+    pub state: LeaseState,
+    /// What this was seen at.
+    pub seen_at: Instant,
+}
+
+/// The states of a lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeaseState {
+    /// Waits for an instance.
+    Queued {
+        /// Its place in its pool's queue, from 1.
+        place: u32,
+        /// Whether an instance is being started that will be its own if nothing changes.
+        starting: bool,
+        /// The limit that keeps one from being started.
+        blocked_by: Option<Why>,
+        /// When it gives up.
+        deadline: Instant,
+    },
+    /// Its caller has an instance.
+    Executing {
+        /// Which.
+        instance: InstanceId,
+        /// Since when.
+        granted_at: Instant,
+        /// Whether the caller has used it at all.
+        used: bool,
+        /// When it ends for want of activity (or of a first use).
+        idle_deadline: Instant,
+        /// When it ends in any case.
+        deadline: Instant,
+        /// When a drain ends it, where one is under way: callers see `draining`.
+        draining: Option<Instant>,
+    },
+    /// It ended.
+    Ended {
+        /// How.
+        end: End,
+        /// When.
+        at: Instant,
+        /// When it was granted, if it was.
+        granted_at: Option<Instant>,
+    },
+}
+
+/// The honest ends of a lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// Its caller released it.
+    Completed,
+    /// Its instance failed it.
+    Failed(Failure),
+    /// Its caller took it back, or was gone.
+    Cancelled(Cancelled),
+    /// A deadline passed.
+    Expired(Deadline),
+    /// Something above it ended it.
+    Interrupted(Interruption),
+    /// It was never granted: a limit refused it.
+    Refused(Why),
+}
+
+/// How an instance failed its lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// Its first process ended.
+    Died(Exit),
+    /// Its container vanished.
+    Vanished,
+    /// What the caller ran went past its own limit and could not be ended alone.
+    Overran,
+}
+
+/// Who took a lease back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cancelled {
+    /// Its caller said so.
+    ByCaller,
+    /// Its caller hung up while it waited, or before it heard of the grant.
+    CallerGone,
+}
+
+/// The deadlines of a granted lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deadline {
+    /// `first_use_timeout`.
+    FirstUse,
+    /// `idle_timeout`.
+    Idle,
+    /// `max_runtime`.
+    Runtime,
+}
+
+/// What interrupts a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interruption {
+    /// The window of a drain was over.
+    Drain,
+}
+
+/// A pool as operators see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolView {
+    /// Its name.
+    pub name: PoolName,
+    /// What it lends.
+    pub kind: Kind,
+    /// Its image.
+    pub image: String,
+    /// Instances being started.
+    pub starting: u32,
+    /// Instances ready and not lent.
+    pub warm: u32,
+    /// How many warm ones are wanted.
+    pub stock: u32,
+    /// Instances lent.
+    pub leased: u32,
+    /// Instances being stopped.
+    pub stopping: u32,
+    /// Of those, the ones that would not go at the first try.
+    pub stuck: u32,
+    /// Requests waiting.
+    pub queued: u32,
+    /// How long the oldest of them has waited.
+    pub oldest_wait: Option<Duration>,
+    /// `max_instances`.
+    pub max_instances: u32,
+    /// What its instances hold, where measured.
+    pub memory: Bytes,
+    /// What its instances are counted with.
+    pub promised: Bytes,
+    /// The drain it is under.
+    pub drain: Option<DrainView>,
+    /// What keeps more from being started, where more are wanted.
+    pub blocked_by: Option<Why>,
+}
+
+/// A drain as operators see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DrainView {
+    /// When it began.
+    pub since: Instant,
+    /// When it interrupts what still runs.
+    pub deadline: Instant,
+    /// Leases that still run.
+    pub leases: u32,
+    /// Instances that still exist.
+    pub instances: u32,
+}
+
+/// The host as operators see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostView {
+    /// Its name.
+    pub name: String,
+    /// What this was seen at.
+    pub seen_at: Instant,
+    /// When the controller began.
+    pub since: Instant,
+    /// Its memory.
+    pub memory: Reading<HostMemory>,
+    /// Its processors.
+    pub cpu: Reading<HostCpu>,
+    /// Its stalls.
+    pub pressure: Reading<Pressure>,
+    /// What containers may have together, where the total is known.
+    pub memory_limit: Option<Bytes>,
+    /// What is promised to them.
+    pub memory_promised: Bytes,
+    /// What must remain available, where the total is known.
+    pub floor: Option<Bytes>,
+    /// Cold starts under way, and how many may be.
+    pub starts: (u32, u32),
+    /// The engine.
+    pub engine: Engine,
+    /// The drain it is under.
+    pub drain: Option<DrainView>,
+    /// Whether every pool has what it should: its smallest stock, unless it is drained.
+    pub ready: bool,
+}
+
+/// A figure with its age: missing is not zero, and old is not new.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reading<T> {
+    /// Read when it should have been.
+    Fresh(T, Instant),
+    /// The last one that could be read, some time ago.
+    Stale(T, Instant),
+    /// Not known.
+    Unknown(String),
+}
+
+// ---------------------------------------------------------------- events
+
+/// A transition, for the journal: what happened to what, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// What happened.
+    pub what: What,
+    /// Its pool, where it concerns one.
+    pub pool: Option<PoolName>,
+    /// Its instance, where it concerns one.
+    pub instance: Option<InstanceId>,
+    /// Its lease, where it concerns one.
+    pub lease: Option<LeaseId>,
+    /// Whose it is, where it is someone's.
+    pub tenant: Option<Tenant>,
+}
+
+/// What can happen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// A start was ordered.
+    InstanceStarting,
+    /// It became warm after this long.
+    InstanceWarm(Duration),
+    /// A start came to nothing.
+    InstanceStartFailed(StartFailure),
+    /// It is being stopped, for this reason.
+    InstanceStopping(StopReason),
+    /// It would not go; what was said, and which try this was.
+    InstanceStuck(String, u32),
+    /// Nothing of it remains.
+    InstanceGone,
+    /// A request waits.
+    LeaseQueued,
+    /// A request was granted after waiting this long.
+    LeaseGranted(Duration),
+    /// A lease ended.
+    LeaseEnded(End),
+    /// A request was refused at once, without a lease.
+    RequestRefused(Why),
+    /// A drain began; the time it interrupts.
+    DrainBegan(Instant),
+    /// A drain has emptied what it was for.
+    Drained,
+    /// A drain was taken back.
+    Undrained,
+    /// The engine answers again.
+    EngineBack,
+    /// The engine does not answer.
+    EngineLost(String),
+    /// The host's memory can no longer be told; starts stop.
+    TelemetryLost(String),
+    /// It can again.
+    TelemetryBack,
+}
+
+/// Why an instance is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopReason {
+    /// Its lease ended; what is used is destroyed.
+    Used,
+    /// Its start failed or took too long.
+    StartFailed,
+    /// Its first process ended.
+    Died,
+    /// It stopped answering while warm.
+    Unanswering,
+    /// It was warm for `max_age`.
+    Aged,
+    /// More are warm than wanted.
+    Surplus,
+    /// A drain reclaims it.
+    Drain,
+    /// The engine has it, and no record of ours does.
+    Unknown,
+}

@@ -1,0 +1,3 @@
+//! The brain: pure, decides, never acts.
+
+pub mod message;

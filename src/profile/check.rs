@@ -1,0 +1,5 @@
+//! Being built.
+/// Check.
+pub fn check() {}
+/// Read.
+pub fn read() {}

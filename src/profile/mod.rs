@@ -1,0 +1,264 @@
+//! The host profile: the one TOML file that describes a host, from text to checked values.
+//!
+//! Three steps, each with its own types: the text as a tree in which every value knows its file and
+//! line (`tree`), the checked [`HostProfile`] (`check`), and what was wrong with it ([`Mistake`]).
+//! All mistakes of a profile are found in one pass and reported together; a profile with a mistake is
+//! never used.
+//!
+//! Invariant: a [`HostProfile`] exists only if every rule held, so nobody checks again. What depends on
+//! the machine (shares of its memory) is resolved where the machine is known, in `control`.
+//!
+//! Not here: serde (nothing of this reaches a wire), defaults that depend on the host, reloading.
+
+mod check;
+mod mistake;
+mod tree;
+
+pub use check::{check, read};
+pub use mistake::{Mistake, Mistakes, Reported};
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::quantity::{Bytes, MilliCpu, Permille};
+
+/// A name of something in the profile; cheap to copy around.
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// This name.
+            pub fn new(name: impl Into<Arc<str>>) -> $name {
+                $name(name.into())
+            }
+
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+    };
+}
+
+name! {
+    /// A pool's name: `[pool.NAME]`, 1 to 32 characters of `a-z 0-9 -`, beginning with a letter.
+    PoolName
+}
+name! {
+    /// A class's name: `[class.NAME]`, spelled like a pool's.
+    ClassName
+}
+
+/// One host, as its operator described it and `check` approved it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HostProfile {
+    /// What concerns the host as a whole.
+    pub host: Host,
+    /// Latency expectations; `interactive` and `batch` are always there.
+    pub classes: BTreeMap<ClassName, Class>,
+    /// What can be lent; at least one.
+    pub pools: BTreeMap<PoolName, Pool>,
+}
+
+/// What concerns the host as a whole: `[host]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Host {
+    /// The name in labels, lease ids and logs; `None` means the machine's own host name.
+    pub name: Option<String>,
+    /// Memory of the host's total that never belongs to containers.
+    pub reserve_memory: Amount,
+    /// Cores that never belong to containers.
+    pub reserve_cpu: MilliCpu,
+    /// MemAvailable that must remain whatever was promised.
+    pub floor: Amount,
+    /// How far the sum of the instances' `cpus` may exceed the cores that are not reserved.
+    pub cpu_overcommit: Permille,
+    /// Cold starts that may be under way at once, over all pools; at least 1.
+    pub max_starts: u32,
+}
+
+/// An amount of memory, given outright or as a share of the host's total.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Amount {
+    /// Outright.
+    Bytes(Bytes),
+    /// A share of the host's total memory.
+    Share(Permille),
+}
+
+impl Amount {
+    /// What it comes to on a host with this much memory.
+    pub fn of(self, total: Bytes) -> Bytes {
+        match self {
+            Amount::Bytes(bytes) => bytes,
+            Amount::Share(share) => share.of(total),
+        }
+    }
+}
+
+/// A latency expectation: `[class.NAME]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Class {
+    /// The wait a request of this class expects; the queue serves the earliest arrival + `target_wait`.
+    pub target_wait: Duration,
+    /// The longest wait a caller may ask for, and the wait of one that does not say.
+    pub max_wait: Duration,
+    /// How many requests of this class may wait in one pool.
+    pub max_queued: u32,
+}
+
+/// What a pool's image is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// Answers DevTools over HTTP and WebSocket on its own loopback.
+    Browser,
+    /// Runs commands.
+    Sandbox,
+}
+
+impl Kind {
+    /// The word in profiles, labels and answers.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Kind::Browser => "browser",
+            Kind::Sandbox => "sandbox",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
+/// Instances of one image with one set of limits: `[pool.NAME]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Pool {
+    /// What the image is.
+    pub kind: Kind,
+    /// The class of a request that names none.
+    pub default_class: ClassName,
+    /// What an instance is made from.
+    pub template: Template,
+    /// What one instance is expected to need at its peak, until lives have been measured.
+    pub memory_expect: Bytes,
+    /// How many are kept warm.
+    pub warm: Warm,
+    /// The operator's ceiling on instances in any state.
+    pub max_instances: u32,
+    /// The deadlines of its instances and leases.
+    pub deadlines: Deadlines,
+}
+
+/// What an instance is made from; two instances of equal templates are interchangeable.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Template {
+    /// Image name, tag or digest, as the engine knows it.
+    pub image: String,
+    /// The command instead of the image's own.
+    pub command: Option<Vec<String>>,
+    /// Environment given to the container; operator's words, never a secret of the host.
+    pub env: BTreeMap<String, String>,
+    /// The kernel's limit for one instance, swap included (there is none).
+    pub memory_max: Bytes,
+    /// Processor time per time it may use.
+    pub cpus: MilliCpu,
+    /// Processes and threads it may have.
+    pub pids: u32,
+    /// Open files each process may have.
+    pub nofile: u32,
+    /// Size of `/dev/shm`; counts towards `memory_max`.
+    pub shm: Bytes,
+    /// Writable folders in memory with their sizes, all counted towards `memory_max`.
+    pub tmpfs: BTreeMap<String, Bytes>,
+    /// Whether the image's own files are read-only.
+    pub read_only: bool,
+    /// The user inside, instead of the image's own; never root.
+    pub user: Option<String>,
+    /// What it may reach.
+    pub network: Network,
+    /// How it shows that it is ready.
+    pub probe: Probe,
+}
+
+/// What an instance may reach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Network {
+    /// Its own loopback and nothing else.
+    None,
+    /// The engine's default bridge, unfiltered: whatever this host reaches.
+    Bridge,
+}
+
+impl Network {
+    /// The word in profiles and the engine's name of the network.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Network::None => "none",
+            Network::Bridge => "bridge",
+        }
+    }
+}
+
+/// How an instance shows that it is ready.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Probe {
+    /// This port on its own loopback answers `GET /json/version` with 200.
+    DevTools {
+        /// The port.
+        port: u16,
+    },
+    /// This command inside it ends with exit code 0.
+    Command(Vec<String>),
+}
+
+/// How many instances are kept warm: `warm = { min, max, max_age }`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Warm {
+    /// The stock that is kept when nothing is known of demand.
+    pub min: u32,
+    /// The largest stock; at least `min`.
+    pub max: u32,
+    /// A warm instance older than this is replaced.
+    pub max_age: Duration,
+}
+
+/// The deadlines of a pool's instances and leases; none is ever infinite.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Deadlines {
+    /// From the order to start until the probe has answered.
+    pub start_timeout: Duration,
+    /// From the grant until the caller first uses it.
+    pub first_use_timeout: Duration,
+    /// Without any activity.
+    pub idle_timeout: Duration,
+    /// From the grant, whatever happens.
+    pub max_runtime: Duration,
+    /// From the polite signal to the kill.
+    pub stop_timeout: Duration,
+}
