@@ -608,6 +608,8 @@ pub struct PoolView {
     pub drain: Option<DrainView>,
     /// What keeps more from being started, where more are wanted.
     pub blocked_by: Option<Why>,
+    /// What this was seen at.
+    pub seen_at: Instant,
 }
 
 /// A drain as operators see it.

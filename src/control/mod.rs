@@ -1,3 +1,154 @@
-//! The brain: pure, decides, never acts.
+//! THE BRAIN: pure, decides, never acts.
+//!
+//! ```text
+//!              Input                    Output
+//! measure ---> Sample                   Start, Stop, Probe ---> docker
+//! docker  ---> Listed, Instance         Reply              ---> api
+//! api     ---> Call, HungUp             Tell               ---> journal
+//! clock   ---> Tick
+//! ```
+//!
+//! The controller has three verbs. [`Controller::handle`] takes one word and the time; after it,
+//! [`Controller::poll_output`] is called until it is empty, and [`Controller::wake`] says when to come back
+//! if nothing else happens, and for what. Outputs are carried out in their order.
+//!
+//! Invariants: no clock, no chance, no IO, no async in here; equal inputs give equal outputs. What must be
+//! true of the whole stands in [`check`](Controller::check), and is looked at after every word in debug
+//! builds and in the simulator. Our own mistakes are asserted; what the world does is handled.
+//!
+//! Deliberately absent: traits for the outside, callbacks, records (this version keeps no store).
 
+mod admission;
+mod budget;
+mod calls;
+mod check;
+mod drain;
+mod envelope;
+mod host;
+mod lease;
 pub mod message;
+mod news;
+mod placement;
+mod pool;
+mod queue;
+mod scaling;
+mod settle;
+mod timer;
+mod view;
+pub mod words;
+
+use std::collections::{BTreeMap, VecDeque};
+
+use self::drain::Drain;
+use self::host::Belief;
+use self::lease::Lease;
+use self::message::{CallId, Event, Input, InstanceId, LeaseId, Output, Reply, What};
+use self::pool::Pool;
+use self::timer::Timers;
+use crate::profile::{HostProfile, PoolName};
+use crate::quantity::Instant;
+
+/// Everything the daemon knows and decides, in one place and without a clock.
+#[derive(Debug)]
+pub struct Controller {
+    profile: HostProfile,
+    name: String,
+    run: u32,
+    since: Instant,
+    now: Instant,
+    /// Starts ordered so far; the names of instances are counted from it.
+    ordered: u32,
+    belief: Belief,
+    pools: BTreeMap<PoolName, Pool>,
+    /// The pool of each instance that exists.
+    homes: BTreeMap<InstanceId, PoolName>,
+    leases: BTreeMap<LeaseId, Lease>,
+    /// Ended leases, oldest end first.
+    ended: VecDeque<LeaseId>,
+    /// Calls that wait for an answer, and the lease they wait for.
+    calls: BTreeMap<CallId, LeaseId>,
+    /// Containers that were listed and belong to nobody, and when they were first seen.
+    strangers: BTreeMap<InstanceId, Instant>,
+    drain: Option<Drain>,
+    timers: Timers,
+    out: VecDeque<Output>,
+}
+
+impl Controller {
+    /// A controller of an empty host with this name; `run` tells this run's instances from an earlier one's.
+    pub fn new(profile: HostProfile, name: String, run: u32, now: Instant) -> Controller {
+        let pools =
+            profile.pools.iter().map(|(name, spec)| (name.clone(), Pool::new(name.clone(), spec.clone()))).collect();
+        Controller {
+            profile,
+            name,
+            run,
+            since: now,
+            now,
+            ordered: 0,
+            belief: Belief::new(),
+            pools,
+            homes: BTreeMap::new(),
+            leases: BTreeMap::new(),
+            ended: VecDeque::new(),
+            calls: BTreeMap::new(),
+            strangers: BTreeMap::new(),
+            drain: None,
+            timers: Timers::default(),
+            out: VecDeque::new(),
+        }
+    }
+
+    /// Takes one word. A time that lies before the last one counts as the last one.
+    pub fn handle(&mut self, now: Instant, input: Input) {
+        self.now = now.max(self.now);
+        match input {
+            Input::Tick => {}
+            Input::Sample(sample) => self.take_sample(*sample),
+            Input::Listed(listing) => self.take_listing(&listing),
+            Input::Engine(engine) => self.take_engine(engine),
+            Input::Instance(id, news) => self.take_news(id, news),
+            Input::Active(lease, at) => self.take_activity(&lease, at),
+            Input::Call(call, asked) => self.take_call(call, asked),
+            Input::HungUp(call) => self.take_hang_up(call),
+        }
+        self.settle();
+        if cfg!(debug_assertions)
+            && let Err(broken) = self.check()
+        {
+            panic!("{broken}");
+        }
+    }
+
+    /// The next thing to do or say.
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.out.pop_front()
+    }
+
+    /// When to call [`Controller::handle`] with a tick if nothing else happens, and what is due then.
+    pub fn wake(&self) -> Option<(Instant, &'static str)> {
+        self.timers.next()
+    }
+
+    fn reply(&mut self, call: CallId, reply: Reply) {
+        self.calls.remove(&call);
+        self.out.push_back(Output::Reply(call, reply));
+    }
+
+    fn tell(&mut self, what: What, pool: Option<&PoolName>, instance: Option<InstanceId>) {
+        let event = Event { what, pool: pool.cloned(), instance, lease: None, tenant: None };
+        self.out.push_back(Output::Tell(event));
+    }
+
+    fn tell_of_lease(&mut self, what: What, lease: &LeaseId, instance: Option<InstanceId>) {
+        let (pool, tenant) = match self.leases.get(lease) {
+            Some(lease) => (Some(lease.pool.clone()), Some(lease.tenant.clone())),
+            None => (None, None),
+        };
+        self.out.push_back(Output::Tell(Event { what, pool, instance, lease: Some(lease.clone()), tenant }));
+    }
+
+    fn pool(&mut self, name: &PoolName) -> &mut Pool {
+        self.pools.get_mut(name).expect("pools are as the profile has them, for the controller's whole life")
+    }
+}

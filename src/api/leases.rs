@@ -1,0 +1,116 @@
+//! The life of a lease over HTTP.
+
+use axum::Extension;
+use axum::body::Bytes;
+use axum::extract::{Path, Query, State};
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use axum::Json;
+use serde::Deserialize;
+
+use super::problem::Problem;
+use super::wire::{AcquireBody, LeaseBody, Leases, RenewBody};
+use super::{Api, WATCH_MOST, class_name, read_body, read_duration, unexpected};
+use crate::control::message::{Acquire, Call, LeaseId, LeaseState, LeaseView, Reply, Tenant, WaitFor};
+use crate::profile::PoolName;
+
+pub(super) async fn acquire(
+    State(api): State<Api>,
+    Extension(tenant): Extension<Tenant>,
+    body: Bytes,
+) -> Result<Response, Problem> {
+    let body: AcquireBody = read_body(&body)?;
+    let request = Acquire {
+        lease: api.ids.draw(),
+        pool: PoolName::new(body.pool),
+        class: class_name(body.class),
+        tenant,
+        wait: read_duration("wait", body.wait.as_deref())?,
+        asynchronous: body.asynchronous,
+        max_runtime: read_duration("max_runtime", body.max_runtime.as_deref())?,
+        idle_timeout: read_duration("idle_timeout", body.idle_timeout.as_deref())?,
+    };
+    let view = lease_of(api.ask(Call::Acquire(request)).await?);
+    let status = match &view.state {
+        LeaseState::Executing { .. } => StatusCode::CREATED,
+        LeaseState::Queued { .. } => StatusCode::ACCEPTED,
+        LeaseState::Ended { end, .. } => {
+            let detail = format!("the lease ended while it waited: {end}");
+            let mut problem = Problem::new(StatusCode::CONFLICT, end.code(), "the lease ended", detail);
+            problem.lease = Some(view.id.to_string());
+            return Err(problem);
+        }
+    };
+    let place = format!("/v1/leases/{}", view.id);
+    Ok((status, [("location", place)], Json(LeaseBody::from(&view))).into_response())
+}
+
+pub(super) async fn list(State(api): State<Api>) -> Result<Json<Leases>, Problem> {
+    match api.ask(Call::Leases).await? {
+        Reply::Leases(all) => Ok(Json(Leases { leases: all.iter().map(LeaseBody::from).collect() })),
+        other => unexpected(&other),
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Watch {
+    wait_for: Option<String>,
+    wait: Option<String>,
+}
+
+pub(super) async fn get(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+    watch: Result<Query<Watch>, axum::extract::rejection::QueryRejection>,
+) -> Result<Json<LeaseBody>, Problem> {
+    let Query(watch) = watch.map_err(|error| Problem::bad_request(error.body_text()))?;
+    let goal = match watch.wait_for.as_deref() {
+        None => None,
+        Some("executing") => Some(WaitFor::Executing),
+        Some("ended") => Some(WaitFor::Ended),
+        Some(other) => {
+            let detail = format!("`wait_for` is `executing` or `ended`, not `{other}`");
+            return Err(Problem::bad_request(detail));
+        }
+    };
+    let wait = read_duration("wait", watch.wait.as_deref())?;
+    if goal.is_none() && wait.is_some() {
+        return Err(Problem::bad_request("`wait` goes with `wait_for`"));
+    }
+    let until = goal.map(|goal| (goal, wait.unwrap_or(WATCH_MOST).min(WATCH_MOST)));
+    show(&api, Call::Get { lease: lease_id(id), until }).await
+}
+
+pub(super) async fn renew(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+    body: Bytes,
+) -> Result<Json<LeaseBody>, Problem> {
+    let body: RenewBody = read_body(&body)?;
+    let by = read_duration("by", Some(&body.by))?.expect("a text was given");
+    show(&api, Call::Renew(lease_id(id), by)).await
+}
+
+pub(super) async fn release(State(api): State<Api>, Path(id): Path<String>) -> Result<Json<LeaseBody>, Problem> {
+    show(&api, Call::Release(lease_id(id))).await
+}
+
+pub(super) async fn cancel(State(api): State<Api>, Path(id): Path<String>) -> Result<Json<LeaseBody>, Problem> {
+    show(&api, Call::Cancel(lease_id(id))).await
+}
+
+async fn show(api: &Api, call: Call) -> Result<Json<LeaseBody>, Problem> {
+    Ok(Json(LeaseBody::from(&lease_of(api.ask(call).await?))))
+}
+
+fn lease_of(reply: Reply) -> LeaseView {
+    match reply {
+        Reply::Lease(view) => *view,
+        other => unexpected(&other),
+    }
+}
+
+pub(super) fn lease_id(text: String) -> LeaseId {
+    LeaseId(text.into())
+}

@@ -1,0 +1,131 @@
+//! What operators and their tools ask: the host, the pools, drains, and whether all is well.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::{Method, StatusCode, Uri};
+use axum::response::{IntoResponse, Response};
+use serde_json::{Value, json};
+
+use super::problem::Problem;
+use super::wire::{DrainBody, HostBody, PoolBody, Pools};
+use super::{Api, read_body, read_duration, unexpected};
+use crate::control::message::{Call, HostView, PoolView, Refusal, Reply, Scope};
+use crate::profile::PoolName;
+
+/// How long running leases may go on after a drain began, where nobody says: Nomad's default.
+const DRAIN_WINDOW: Duration = Duration::from_secs(3600);
+
+/// What this host can do, for clients of mixed fleets.
+pub(super) async fn features() -> Json<Value> {
+    Json(json!({
+        "version": env!("CARGO_PKG_VERSION"),
+        "features": ["leases", "wait_for", "exec", "tunnel", "pools", "host", "drain"],
+    }))
+}
+
+/// The daemon's loop answers.
+pub(super) async fn livez(State(api): State<Api>) -> Result<&'static str, Problem> {
+    host_view(&api, Call::Host).await.map(|_| "ok\n")
+}
+
+/// Every pool has its smallest stock, the engine answers and the host's memory is known.
+pub(super) async fn readyz(State(api): State<Api>) -> Response {
+    match host_view(&api, Call::Host).await {
+        Ok(view) if view.ready => (StatusCode::OK, "ready\n").into_response(),
+        Ok(_) => (StatusCode::SERVICE_UNAVAILABLE, "not ready\n").into_response(),
+        Err(problem) => problem.into_response(),
+    }
+}
+
+pub(super) async fn host(State(api): State<Api>) -> Result<Json<HostBody>, Problem> {
+    show_host(&api, Call::Host).await
+}
+
+pub(super) async fn drain_host(State(api): State<Api>, body: Bytes) -> Result<Json<HostBody>, Problem> {
+    show_host(&api, Call::Drain(Scope::Host, window(&body)?)).await
+}
+
+pub(super) async fn undrain_host(State(api): State<Api>) -> Result<Json<HostBody>, Problem> {
+    show_host(&api, Call::Undrain(Scope::Host)).await
+}
+
+pub(super) async fn pools(State(api): State<Api>) -> Result<Json<Pools>, Problem> {
+    let pools = pool_views(&api).await?;
+    Ok(Json(Pools { pools: pools.iter().map(PoolBody::from).collect() }))
+}
+
+pub(super) async fn pool(State(api): State<Api>, Path(name): Path<String>) -> Result<Json<PoolBody>, Problem> {
+    show_pool(&api, PoolName::new(name)).await
+}
+
+pub(super) async fn drain_pool(
+    State(api): State<Api>,
+    Path(name): Path<String>,
+    body: Bytes,
+) -> Result<Json<PoolBody>, Problem> {
+    let name = PoolName::new(name);
+    host_view(&api, Call::Drain(Scope::Pool(name.clone()), window(&body)?)).await?;
+    show_pool(&api, name).await
+}
+
+pub(super) async fn undrain_pool(
+    State(api): State<Api>,
+    Path(name): Path<String>,
+) -> Result<Json<PoolBody>, Problem> {
+    let name = PoolName::new(name);
+    host_view(&api, Call::Undrain(Scope::Pool(name.clone()))).await?;
+    show_pool(&api, name).await
+}
+
+pub(super) async fn no_such_path(uri: Uri) -> Problem {
+    let mut problem = Problem::new(
+        StatusCode::NOT_FOUND,
+        "no_such_path",
+        "there is no such path",
+        format!("there is nothing at `{}`", uri.path()),
+    );
+    problem.hint = Some("the paths begin with /v1, or are /livez and /readyz".into());
+    problem
+}
+
+pub(super) async fn no_such_method(method: Method, uri: Uri) -> Problem {
+    let detail = format!("`{}` does not answer {method}", uri.path());
+    Problem::new(StatusCode::METHOD_NOT_ALLOWED, "no_such_method", "the path has no such method", detail)
+}
+
+fn window(body: &[u8]) -> Result<Duration, Problem> {
+    let body: DrainBody = read_body(body)?;
+    Ok(read_duration("window", body.window.as_deref())?.unwrap_or(DRAIN_WINDOW))
+}
+
+async fn show_host(api: &Api, call: Call) -> Result<Json<HostBody>, Problem> {
+    Ok(Json(HostBody::from(&host_view(api, call).await?)))
+}
+
+async fn show_pool(api: &Api, name: PoolName) -> Result<Json<PoolBody>, Problem> {
+    let pools = pool_views(api).await?;
+    match pools.iter().find(|pool| pool.name == name) {
+        Some(pool) => Ok(Json(PoolBody::from(pool))),
+        None => {
+            let known = pools.into_iter().map(|pool| pool.name).collect();
+            Err(Problem::from(Refusal::NoSuchPool(name, known)))
+        }
+    }
+}
+
+async fn host_view(api: &Api, call: Call) -> Result<HostView, Problem> {
+    match api.ask(call).await? {
+        Reply::Host(view) => Ok(*view),
+        other => unexpected(&other),
+    }
+}
+
+async fn pool_views(api: &Api) -> Result<Vec<PoolView>, Problem> {
+    match api.ask(Call::Pools).await? {
+        Reply::Pools(pools) => Ok(pools),
+        other => unexpected(&other),
+    }
+}

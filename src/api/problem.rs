@@ -1,0 +1,237 @@
+//! Refusals and mistakes as `application/problem+json` (RFC 9457).
+//!
+//! Whoever is refused hears which limit refused, the numbers that decided it in their unit, and when to
+//! come back; whoever wrote something wrong hears what was expected and the nearest known name. Status codes
+//! are chosen here and nowhere else.
+
+use std::time::Duration;
+
+use axum::http::{HeaderValue, StatusCode, header};
+use axum::response::{IntoResponse, Response};
+use serde::{Deserialize, Serialize};
+
+use super::wire::LeaseBody;
+use crate::control::message::{LeaseState, Refusal, Why};
+
+/// Names that begin alike are more likely meant than ones that are merely as long (0 to 1, by Jaro-Winkler).
+const NEAR: f64 = 0.75;
+
+/// A refusal or a mistake.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Problem {
+    /// `urn:stoker:` and the short name.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// The same for all of its kind.
+    pub title: String,
+    /// The HTTP status.
+    pub status: u16,
+    /// What it was this time, as a sentence.
+    pub detail: String,
+    /// The limit that refused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limit: Option<String>,
+    /// What one more would need.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub need: Option<u64>,
+    /// What there is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub have: Option<u64>,
+    /// What both are counted in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// The pool it concerns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pool: Option<String>,
+    /// The class it concerns.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// The lease it concerns, as it stands or by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub lease: Option<String>,
+    /// The state of that lease.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub state: Option<String>,
+    /// When trying again may help; also in the `Retry-After` header.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after_s: Option<u64>,
+    /// What may be written instead.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub known: Vec<String>,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl Problem {
+    /// A problem of this kind; `code` is the short name.
+    pub fn new(status: StatusCode, code: &str, title: &str, detail: impl Into<String>) -> Problem {
+        Problem {
+            kind: format!("urn:stoker:{code}"),
+            title: title.into(),
+            status: status.as_u16(),
+            detail: detail.into(),
+            ..Problem::default()
+        }
+    }
+
+    /// Something in a request that is not as it must be.
+    pub fn bad_request(detail: impl Into<String>) -> Problem {
+        Problem::new(StatusCode::BAD_REQUEST, "bad_request", "the request is not as it must be", detail)
+    }
+
+    /// The daemon is ending and answers no more.
+    pub fn ending() -> Problem {
+        let title = "the daemon is ending";
+        let mut problem = Problem::new(StatusCode::SERVICE_UNAVAILABLE, "ending", title, "stokerd is ending");
+        problem.retry_after_s = Some(1);
+        problem
+    }
+
+    /// A body that is no such JSON: what serde says, with the nearest known field where one was unknown.
+    pub fn unreadable(error: &serde_json::Error) -> Problem {
+        let said = error.to_string();
+        let mut quoted = said.split('`').skip(1).step_by(2).map(str::to_owned);
+        let mut problem = Problem::bad_request(said.clone());
+        if said.starts_with("unknown field") {
+            let typed = quoted.next().unwrap_or_default();
+            problem.known = quoted.collect();
+            problem.hint = Some(suggestion(&typed, &problem.known));
+        }
+        problem
+    }
+}
+
+impl std::fmt::Display for Problem {
+    /// The detail, and the hint where there is one.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.detail)?;
+        match &self.hint {
+            Some(hint) => write!(f, "; {hint}"),
+            None => Ok(()),
+        }
+    }
+}
+
+impl std::error::Error for Problem {}
+
+impl From<Refusal> for Problem {
+    fn from(refusal: Refusal) -> Problem {
+        match refusal {
+            Refusal::Limit { why, pool, class, retry_after, lease } => {
+                let figures = why.figures();
+                Problem {
+                    limit: Some(why.code().into()),
+                    need: figures.map(|figures| figures.need),
+                    have: figures.map(|figures| figures.have),
+                    unit: figures.map(|figures| figures.unit.into()),
+                    pool: Some(pool.to_string()),
+                    class: Some(class.to_string()),
+                    lease: lease.map(|lease| lease.to_string()),
+                    retry_after_s: retry_after.map(|wait| wait.as_secs().max(1)),
+                    ..Problem::new(status_of(&why), why.code(), title_of(&why), why.to_string())
+                }
+            }
+            Refusal::NoSuchPool(pool, known) => {
+                let known: Vec<String> = known.iter().map(ToString::to_string).collect();
+                let detail = format!("there is no pool `{pool}`");
+                let hint = Some(suggestion(pool.as_str(), &known));
+                let title = "there is no such pool";
+                Problem { known, hint, ..Problem::new(StatusCode::NOT_FOUND, "no_such_pool", title, detail) }
+            }
+            Refusal::NoSuchClass(class, known) => {
+                let known: Vec<String> = known.iter().map(ToString::to_string).collect();
+                let detail = format!("there is no class `{class}`");
+                let hint = Some(suggestion(class.as_str(), &known));
+                let title = "there is no such class";
+                Problem { known, hint, ..Problem::new(StatusCode::BAD_REQUEST, "no_such_class", title, detail) }
+            }
+            Refusal::NoSuchLease(lease) => {
+                let detail = format!("there is no lease `{lease}`, or it ended more than ten minutes ago");
+                let title = "there is no such lease";
+                Problem::new(StatusCode::NOT_FOUND, "no_such_lease", title, detail)
+            }
+            Refusal::NotExecuting(view) => {
+                let body = LeaseBody::from(&*view);
+                let (status, detail) = match &view.state {
+                    LeaseState::Ended { end, .. } => (StatusCode::GONE, format!("it is {}: {end}", body.state)),
+                    LeaseState::Queued { .. } | LeaseState::Executing { .. } => {
+                        (StatusCode::CONFLICT, format!("it is {} and has no instance yet", body.state))
+                    }
+                };
+                Problem {
+                    lease: Some(body.id),
+                    pool: Some(body.pool),
+                    state: Some(body.state),
+                    ..Problem::new(status, "not_executing", "the lease has no instance", detail)
+                }
+            }
+        }
+    }
+}
+
+impl IntoResponse for Problem {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = serde_json::to_vec(&self).expect("a problem has only texts and numbers");
+        let mut response = (status, body).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        if let Some(seconds) = self.retry_after_s {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+        }
+        response
+    }
+}
+
+fn status_of(why: &Why) -> StatusCode {
+    match why {
+        Why::QueueFull { .. } => StatusCode::TOO_MANY_REQUESTS,
+        Why::WaitExpired { .. } => StatusCode::GATEWAY_TIMEOUT,
+        Why::NeverFits { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+        Why::HostDraining
+        | Why::PoolDraining
+        | Why::MemoryPromised { .. }
+        | Why::MemoryAvailable { .. }
+        | Why::Cpu { .. }
+        | Why::MaxInstances { .. }
+        | Why::Starts { .. }
+        | Why::Backoff { .. }
+        | Why::NoTelemetry(_)
+        | Why::EngineUnreachable(_) => StatusCode::SERVICE_UNAVAILABLE,
+    }
+}
+
+fn title_of(why: &Why) -> &'static str {
+    match why {
+        Why::QueueFull { .. } => "the queue is full",
+        Why::WaitExpired { .. } => "the wait is over",
+        Why::NeverFits { .. } => "it can never fit on this host",
+        Why::HostDraining => "the host takes no new work",
+        Why::PoolDraining => "the pool takes no new work",
+        Why::MemoryPromised { .. } | Why::MemoryAvailable { .. } => "the host has no memory for it",
+        Why::Cpu { .. } => "the host has no processor for it",
+        Why::MaxInstances { .. } => "the pool is at its ceiling",
+        Why::Starts { .. } => "too many starts are under way",
+        Why::Backoff { .. } => "starts of the pool fail",
+        Why::NoTelemetry(_) => "the host's state is not known",
+        Why::EngineUnreachable(_) => "the container engine does not answer",
+    }
+}
+
+/// `did you mean ...`, or all that is known where nothing is near.
+pub(super) fn suggestion(typed: &str, known: &[String]) -> String {
+    let nearest = known
+        .iter()
+        .map(|name| (strsim::jaro_winkler(typed, name), name))
+        .max_by(|one, other| one.0.total_cmp(&other.0));
+    match nearest {
+        Some((likeness, name)) if likeness >= NEAR => format!("did you mean `{name}`?"),
+        _ => format!("known: {}", known.join(", ")),
+    }
+}
+
+/// A wait as `Retry-After` counts it.
+pub fn retry_after(problem: &Problem) -> Option<Duration> {
+    problem.retry_after_s.map(Duration::from_secs)
+}

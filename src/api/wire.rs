@@ -1,0 +1,459 @@
+//! What crosses the wire: JSON bodies, and how they come from the controller's words.
+//!
+//! Serde stops here: inner types are free to change. Only additions are made to what is here. A number
+//! carries its unit in its name; a duration that a person writes is text with a unit (`"30s"`).
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::control::message::{
+    DrainView, End, Engine, HostView, LeaseState, LeaseView, PoolView, Reading, Why,
+};
+use crate::quantity::{Bytes, Instant, MilliCpu};
+
+/// `POST /v1/leases`
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct AcquireBody {
+    /// The pool to lend from.
+    pub pool: String,
+    /// The class; the pool's own where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub class: Option<String>,
+    /// The longest wait, such as `"10s"`; the class's `max_wait` where absent; `"0s"` not to wait.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wait: Option<String>,
+    /// Answer at once with 202 and a lease that waits.
+    #[serde(default, rename = "async", skip_serializing_if = "std::ops::Not::not")]
+    pub asynchronous: bool,
+    /// A shorter life than the pool allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_runtime: Option<String>,
+    /// A shorter idle time than the pool allows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_timeout: Option<String>,
+}
+
+/// `POST /v1/leases/{id}/renew`
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RenewBody {
+    /// The lease shall live at least this long from now.
+    pub by: String,
+}
+
+/// `POST /v1/host/drain`, `POST /v1/pools/{name}/drain`
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DrainBody {
+    /// How long running leases may go on; `"1h"` where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<String>,
+}
+
+/// `POST /v1/leases/{id}/exec`
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ExecBody {
+    /// The command and its arguments; no shell unless it names one.
+    pub command: Vec<String>,
+    /// Environment on top of the container's.
+    #[serde(default, skip_serializing_if = "std::collections::BTreeMap::is_empty")]
+    pub env: std::collections::BTreeMap<String, String>,
+    /// The folder it runs in; the image's own where absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Text for its standard input, which is closed behind it.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub stdin: String,
+    /// How long it may run; `"60s"` where absent. What runs longer ends the lease.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub timeout: Option<String>,
+}
+
+/// The answer to an exec.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ExecAnswer {
+    /// Its exit code, 128 + signal where a signal ended it; null where it ran past its limit.
+    pub exit_code: Option<i64>,
+    /// Its standard output; bytes that are no UTF-8 are replaced.
+    pub stdout: String,
+    /// Its standard error, likewise.
+    pub stderr: String,
+    /// Whether output beyond the limit was dropped.
+    pub stdout_truncated: bool,
+    /// Whether output beyond the limit was dropped.
+    pub stderr_truncated: bool,
+    /// Whether it ran past its limit; the lease has ended then.
+    pub timed_out: bool,
+}
+
+/// A lease.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LeaseBody {
+    /// Its name.
+    pub id: String,
+    /// Its pool.
+    pub pool: String,
+    /// `browser` or `sandbox`.
+    pub kind: String,
+    /// Its class.
+    pub class: String,
+    /// Whose it is.
+    pub tenant: String,
+    /// `queued`, `starting`, `executing`, `draining`, or a terminal state.
+    pub state: String,
+    /// How long it waited, or has waited so far.
+    pub waited_ms: u64,
+    /// How long it has had its instance, or had it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub running_ms: Option<u64>,
+    /// Its instance, while it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instance: Option<String>,
+    /// Its place in the queue, from 1, while it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub place: Option<u32>,
+    /// The limit that keeps an instance from being started for it, while it waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked_by: Option<LimitBody>,
+    /// Time left until its state ends in any case: the wait, the longest run, a drain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ends_in_ms: Option<u64>,
+    /// Time left until it ends for want of activity.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub idle_ends_in_ms: Option<u64>,
+    /// Why it ended, once it has.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// The same as a sentence.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// A limit with its numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct LimitBody {
+    /// Its name.
+    pub limit: String,
+    /// What it says, as a sentence.
+    pub detail: String,
+    /// What one more would need.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub need: Option<u64>,
+    /// What there is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub have: Option<u64>,
+    /// What both are counted in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+}
+
+/// A pool.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PoolBody {
+    /// Its name.
+    pub name: String,
+    /// `browser` or `sandbox`.
+    pub kind: String,
+    /// Its image.
+    pub image: String,
+    /// Instances being started.
+    pub starting: u32,
+    /// Instances ready and not lent.
+    pub warm: u32,
+    /// How many warm ones are wanted.
+    pub stock: u32,
+    /// Instances lent.
+    pub leased: u32,
+    /// Instances being stopped.
+    pub stopping: u32,
+    /// Of those, the ones that would not go at the first try.
+    pub stuck: u32,
+    /// Requests waiting.
+    pub queued: u32,
+    /// How long the oldest of them has waited.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oldest_wait_ms: Option<u64>,
+    /// The operator's ceiling on instances in any state.
+    pub max_instances: u32,
+    /// What its instances hold, where measured.
+    pub memory_bytes: u64,
+    /// What its instances are counted with.
+    pub promised_bytes: u64,
+    /// The drain it is under.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<DrainAnswer>,
+    /// What keeps more from being started, where more are wanted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocked_by: Option<LimitBody>,
+}
+
+/// A drain under way, or done and not taken back.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct DrainAnswer {
+    /// How long ago it was asked for.
+    pub since_ms: u64,
+    /// Time left until it interrupts what still runs.
+    pub interrupts_in_ms: u64,
+    /// Leases that still run.
+    pub leases: u32,
+    /// Instances that still exist; 0 means drained.
+    pub instances: u32,
+}
+
+/// The host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HostBody {
+    /// Its name.
+    pub name: String,
+    /// The version of the daemon.
+    pub version: String,
+    /// How long the daemon has run.
+    pub up_ms: u64,
+    /// Whether every pool has its smallest stock.
+    pub ready: bool,
+    /// Whether the container engine answers.
+    pub engine: EngineBody,
+    /// Memory of the host.
+    pub memory: FigureBody<MemoryBody>,
+    /// Processors of the host.
+    pub cpu: FigureBody<CpuBody>,
+    /// Stalled time of all tasks of the host.
+    pub pressure: FigureBody<PressureBody>,
+    /// What containers may have together, where the total is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_limit_bytes: Option<u64>,
+    /// What is promised to them.
+    pub memory_promised_bytes: u64,
+    /// What must remain available, where the total is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub floor_bytes: Option<u64>,
+    /// Cold starts under way.
+    pub starting: u32,
+    /// How many may be.
+    pub max_starts: u32,
+    /// The drain it is under.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub drain: Option<DrainAnswer>,
+}
+
+/// The container engine.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EngineBody {
+    /// Whether it answers.
+    pub reachable: bool,
+    /// Why not, where it does not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+}
+
+/// A measured figure: `fresh`, `stale` or `unknown`, with its age or its reason.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FigureBody<T> {
+    /// `fresh`, `stale` or `unknown`.
+    pub telemetry: String,
+    /// How old it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub age_ms: Option<u64>,
+    /// Why it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// The figure itself; absent, never zero, where it is unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<T>,
+}
+
+/// Memory of the host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryBody {
+    /// All of it.
+    pub total_bytes: u64,
+    /// What could be used without swapping.
+    pub available_bytes: u64,
+}
+
+/// Processors of the host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CpuBody {
+    /// How many there are, in thousandths.
+    pub cores_millis: u64,
+    /// How many were busy.
+    pub busy_millis: u64,
+}
+
+/// The share of the last ten seconds in which tasks stood still, in thousandths.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PressureBody {
+    /// Some task waited for memory.
+    pub memory_some_permille: u32,
+    /// All tasks waited for memory.
+    pub memory_full_permille: u32,
+    /// Some task waited for a processor.
+    pub cpu_some_permille: u32,
+    /// Some task waited for the disk.
+    pub io_some_permille: u32,
+}
+
+/// A list, in an object so that more can be said beside it later.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Leases {
+    /// Newest first.
+    pub leases: Vec<LeaseBody>,
+}
+
+/// A list, in an object so that more can be said beside it later.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Pools {
+    /// By name.
+    pub pools: Vec<PoolBody>,
+}
+
+impl From<&Why> for LimitBody {
+    fn from(why: &Why) -> LimitBody {
+        let figures = why.figures();
+        LimitBody {
+            limit: why.code().into(),
+            detail: why.to_string(),
+            need: figures.map(|figures| figures.need),
+            have: figures.map(|figures| figures.have),
+            unit: figures.map(|figures| figures.unit.into()),
+        }
+    }
+}
+
+impl From<&LeaseView> for LeaseBody {
+    fn from(view: &LeaseView) -> LeaseBody {
+        let now = view.seen_at;
+        let mut body = LeaseBody {
+            id: view.id.to_string(),
+            pool: view.pool.to_string(),
+            kind: view.kind.to_string(),
+            class: view.class.to_string(),
+            tenant: view.tenant.to_string(),
+            state: view.state.code().into(),
+            waited_ms: millis(now.since(view.asked_at)),
+            running_ms: None,
+            instance: None,
+            place: None,
+            blocked_by: None,
+            ends_in_ms: None,
+            idle_ends_in_ms: None,
+            reason: None,
+            detail: None,
+        };
+        match &view.state {
+            LeaseState::Queued { place, blocked_by, deadline, .. } => {
+                body.place = Some(*place);
+                body.blocked_by = blocked_by.as_ref().map(LimitBody::from);
+                body.ends_in_ms = Some(left(*deadline, now));
+            }
+            LeaseState::Executing { instance, granted_at, idle_deadline, deadline, draining, .. } => {
+                body.waited_ms = millis(granted_at.since(view.asked_at));
+                body.running_ms = Some(millis(now.since(*granted_at)));
+                body.instance = Some(instance.to_string());
+                body.ends_in_ms = Some(left(draining.map_or(*deadline, |at| at.min(*deadline)), now));
+                body.idle_ends_in_ms = Some(left(*idle_deadline, now));
+            }
+            LeaseState::Ended { end, at, granted_at } => {
+                body.waited_ms = millis(granted_at.unwrap_or(*at).since(view.asked_at));
+                body.running_ms = granted_at.map(|granted| millis(at.since(granted)));
+                body.reason = Some(end.reason().into());
+                body.detail = Some(End::to_string(end));
+            }
+        }
+        body
+    }
+}
+
+impl From<&PoolView> for PoolBody {
+    fn from(view: &PoolView) -> PoolBody {
+        PoolBody {
+            name: view.name.to_string(),
+            kind: view.kind.to_string(),
+            image: view.image.clone(),
+            starting: view.starting,
+            warm: view.warm,
+            stock: view.stock,
+            leased: view.leased,
+            stopping: view.stopping,
+            stuck: view.stuck,
+            queued: view.queued,
+            oldest_wait_ms: view.oldest_wait.map(millis),
+            max_instances: view.max_instances,
+            memory_bytes: view.memory.get(),
+            promised_bytes: view.promised.get(),
+            drain: view.drain.as_ref().map(|drain| drain_answer(drain, view.seen_at)),
+            blocked_by: view.blocked_by.as_ref().map(LimitBody::from),
+        }
+    }
+}
+
+impl From<&HostView> for HostBody {
+    fn from(view: &HostView) -> HostBody {
+        let now = view.seen_at;
+        let detail = match &view.engine {
+            Engine::Reachable => None,
+            Engine::Unreachable(why) => Some(why.clone()),
+        };
+        HostBody {
+            name: view.name.clone(),
+            version: env!("CARGO_PKG_VERSION").into(),
+            up_ms: millis(now.since(view.since)),
+            ready: view.ready,
+            engine: EngineBody { reachable: detail.is_none(), detail },
+            memory: figure(&view.memory, now, |memory| MemoryBody {
+                total_bytes: memory.total.get(),
+                available_bytes: memory.available.get(),
+            }),
+            cpu: figure(&view.cpu, now, |cpu| CpuBody {
+                cores_millis: MilliCpu::get(cpu.cores),
+                busy_millis: cpu.busy.get(),
+            }),
+            pressure: figure(&view.pressure, now, |pressure| PressureBody {
+                memory_some_permille: pressure.memory_some.get(),
+                memory_full_permille: pressure.memory_full.get(),
+                cpu_some_permille: pressure.cpu_some.get(),
+                io_some_permille: pressure.io_some.get(),
+            }),
+            memory_limit_bytes: view.memory_limit.map(Bytes::get),
+            memory_promised_bytes: view.memory_promised.get(),
+            floor_bytes: view.floor.map(Bytes::get),
+            starting: view.starts.0,
+            max_starts: view.starts.1,
+            drain: view.drain.as_ref().map(|drain| drain_answer(drain, now)),
+        }
+    }
+}
+
+fn figure<T, B>(reading: &Reading<T>, now: Instant, body: impl Fn(&T) -> B) -> FigureBody<B> {
+    let (telemetry, at, detail) = match reading {
+        Reading::Fresh(_, at) => ("fresh", Some(*at), None),
+        Reading::Stale(_, at) => ("stale", Some(*at), None),
+        Reading::Unknown(why) => ("unknown", None, Some(why.clone())),
+    };
+    FigureBody {
+        telemetry: telemetry.into(),
+        age_ms: at.map(|at| millis(now.since(at))),
+        detail,
+        value: reading.known().ok().map(body),
+    }
+}
+
+fn drain_answer(drain: &DrainView, now: Instant) -> DrainAnswer {
+    DrainAnswer {
+        since_ms: millis(now.since(drain.since)),
+        interrupts_in_ms: left(drain.deadline, now),
+        leases: drain.leases,
+        instances: drain.instances,
+    }
+}
+
+fn left(until: Instant, now: Instant) -> u64 {
+    millis(until.since(now))
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,334 @@
+//! What callers and operators ask, and the answers that can be given at once.
+
+use std::time::Duration;
+
+use super::admission;
+use super::drain::Drain;
+use super::lease::{Lease, Limits, State, WATCHERS};
+use super::message::{
+    Acquire, Call, CallId, Cancelled, End, Failure, LeaseId, Refusal, Reply, Scope, Verdict, WaitFor, What, Why,
+};
+use super::timer::Timer;
+use super::Controller;
+use crate::profile::{Class, ClassName, PoolName};
+use crate::quantity::Instant;
+
+impl Controller {
+    /// Answers a call, or keeps it until it can be answered.
+    pub(super) fn take_call(&mut self, call: CallId, asked: Call) {
+        match asked {
+            Call::Acquire(request) => self.acquire(call, request),
+            Call::Get { lease, until } => self.get(call, &lease, until),
+            Call::Leases => {
+                let mut all: Vec<_> = self.leases.values().map(|lease| self.view_lease(lease)).collect();
+                all.sort_by(|one, other| (other.asked_at, &other.id).cmp(&(one.asked_at, &one.id)));
+                self.reply(call, Reply::Leases(all));
+            }
+            Call::Use(lease) => self.use_lease(call, &lease),
+            Call::Renew(lease, by) => self.renew(call, &lease, by),
+            Call::Release(lease) => {
+                let queued = self.leases.get(&lease).is_some_and(|l| matches!(l.state, State::Queued { .. }));
+                let end = if queued { End::Cancelled(Cancelled::ByCaller) } else { End::Completed };
+                self.end_and_show(call, &lease, end);
+            }
+            Call::Cancel(lease) => self.end_and_show(call, &lease, End::Cancelled(Cancelled::ByCaller)),
+            Call::Undelivered(lease) => {
+                self.end_and_show(call, &lease, End::Cancelled(Cancelled::CallerGone));
+            }
+            Call::Overran(lease) => self.end_and_show(call, &lease, End::Failed(Failure::Overran)),
+            Call::Pools => {
+                let pools = self.pools.values().map(|pool| self.view_pool(pool)).collect();
+                self.reply(call, Reply::Pools(pools));
+            }
+            Call::Host => self.reply_host(call),
+            Call::Drain(scope, window) => self.begin_drain(call, &scope, window),
+            Call::Undrain(scope) => self.end_drain(call, &scope),
+        }
+    }
+
+    /// The caller of an unanswered call is gone: what waited for nobody but it leaves the queue.
+    pub(super) fn take_hang_up(&mut self, call: CallId) {
+        let Some(id) = self.calls.remove(&call) else {
+            return; // It was answered meanwhile; an answer that cannot be delivered is heard of elsewhere.
+        };
+        self.timers.clear(&Timer::Watch(call));
+        let lease = self.leases.get_mut(&id).expect("a waiting call waits for a lease that exists");
+        if lease.caller == Some(call) {
+            lease.caller = None;
+            self.end_lease(&id, End::Cancelled(Cancelled::CallerGone));
+        } else {
+            lease.watchers.retain(|(watcher, _)| *watcher != call);
+        }
+    }
+
+    /// A watcher has watched for as long as it wanted.
+    pub(super) fn end_watch(&mut self, call: CallId) {
+        let Some(id) = self.calls.remove(&call) else {
+            return;
+        };
+        let lease = self.leases.get_mut(&id).expect("a waiting call waits for a lease that exists");
+        lease.watchers.retain(|(watcher, _)| *watcher != call);
+        self.show(call, &id);
+    }
+
+    fn acquire(&mut self, call: CallId, request: Acquire) {
+        let (class_name, class) = match self.class_of(&request) {
+            Ok(found) => found,
+            Err(refusal) => return self.reply(call, Reply::Refused(Box::new(refusal))),
+        };
+        let wait = request.wait.map_or(class.max_wait, |asked| asked.min(class.max_wait));
+        let pool = &self.pools[&request.pool];
+        let draining = match (self.drain, pool.own_drain) {
+            (Some(_), _) => Some(Why::HostDraining),
+            (None, Some(_)) => Some(Why::PoolDraining),
+            (None, None) => None,
+        };
+        let never = admission::never_fits(pool, &self.profile.host, &self.belief, self.now);
+        let verdict = admission::request(pool, (&class_name, &class), wait.is_zero(), draining, never);
+        if let Verdict::Refuse(why) = verdict {
+            return self.refuse(call, request, class_name, why);
+        }
+        let now = self.now;
+        let pool = self.pool(&request.pool);
+        let warm = pool.spec.warm.clone();
+        pool.demand.arrived(now, &warm);
+        let place = pool.queue.join(request.lease.clone(), class_name.clone(), now, now.after(class.target_wait));
+        let limits = Limits::new(&pool.spec.deadlines, request.max_runtime, request.idle_timeout);
+        let deadline = now.after(wait);
+        let id = request.lease.clone();
+        let lease = Lease {
+            id: id.clone(),
+            pool: request.pool,
+            class: class_name,
+            tenant: request.tenant,
+            asked_at: now,
+            caller: (!request.asynchronous).then_some(call),
+            watchers: Vec::new(),
+            limits,
+            state: State::Queued { place, deadline },
+        };
+        let before = self.leases.insert(id.clone(), lease);
+        assert!(before.is_none(), "lease names are drawn and never come twice");
+        self.timers.set(Timer::Lease(id.clone()), deadline);
+        if request.asynchronous {
+            self.serve_all();
+            self.show(call, &id);
+        } else {
+            self.calls.insert(call, id.clone());
+        }
+        if verdict == Verdict::Wait {
+            self.tell_of_lease(What::LeaseQueued, &id, None);
+        }
+    }
+
+    fn class_of(&self, request: &Acquire) -> Result<(ClassName, Class), Refusal> {
+        let Some(pool) = self.pools.get(&request.pool) else {
+            return Err(Refusal::NoSuchPool(request.pool.clone(), self.pools.keys().cloned().collect()));
+        };
+        let name = request.class.clone().unwrap_or_else(|| pool.spec.default_class.clone());
+        match self.profile.classes.get(&name) {
+            Some(class) => Ok((name, class.clone())),
+            None => Err(Refusal::NoSuchClass(name, self.profile.classes.keys().cloned().collect())),
+        }
+    }
+
+    fn refuse(&mut self, call: CallId, request: Acquire, class: ClassName, why: Why) {
+        let Acquire { lease, pool, .. } = request;
+        let retry_after = self.retry_after(&pool, &lease, &why);
+        self.tell(What::RequestRefused(why.clone()), Some(&pool), None);
+        let refusal = Refusal::Limit { why, pool, class, retry_after, lease: None };
+        self.reply(call, Reply::Refused(Box::new(refusal)));
+    }
+
+    /// When a refused caller may come back; `None` where no time will mend it.
+    pub(super) fn retry_after(&mut self, pool: &PoolName, lease: &LeaseId, why: &Why) -> Option<Duration> {
+        let now = self.now;
+        let pool = self.pool(pool);
+        let queued = pool.queue.len();
+        match why {
+            Why::NeverFits { .. } => None,
+            Why::HostDraining
+            | Why::PoolDraining
+            | Why::QueueFull { .. }
+            | Why::WaitExpired { .. }
+            | Why::MemoryPromised { .. }
+            | Why::MemoryAvailable { .. }
+            | Why::Cpu { .. }
+            | Why::MaxInstances { .. }
+            | Why::Starts { .. }
+            | Why::Backoff { .. }
+            | Why::NoTelemetry(_)
+            | Why::EngineUnreachable(_) => Some(pool.ends.retry_after(now, queued, lease)),
+        }
+    }
+
+    fn get(&mut self, call: CallId, id: &LeaseId, until: Option<(WaitFor, Duration)>) {
+        let now = self.now;
+        match (self.leases.get_mut(id), until) {
+            (None, _) => self.reply_no_such(call, id),
+            (Some(lease), Some((goal, wait)))
+                if !lease.has_reached(goal) && lease.watchers.len() < WATCHERS =>
+            {
+                lease.watchers.push((call, goal));
+                self.calls.insert(call, id.clone());
+                self.timers.set(Timer::Watch(call), now.after(wait));
+            }
+            (Some(_), _) => self.show(call, id),
+        }
+    }
+
+    fn use_lease(&mut self, call: CallId, id: &LeaseId) {
+        let now = self.now;
+        let Some(lease) = self.leases.get_mut(id) else {
+            return self.reply_no_such(call, id);
+        };
+        let reply = match lease.state {
+            State::Executing { instance, .. } => {
+                lease.touch(now);
+                Reply::Use { instance, pool: lease.pool.clone() }
+            }
+            State::Queued { .. } | State::Ended { .. } => {
+                let lease = &self.leases[id];
+                Reply::Refused(Box::new(Refusal::NotExecuting(Box::new(self.view_lease(lease)))))
+            }
+        };
+        self.reply(call, reply);
+    }
+
+    fn renew(&mut self, call: CallId, id: &LeaseId, by: Duration) {
+        let now = self.now;
+        let Some(lease) = self.leases.get_mut(id) else {
+            return self.reply_no_such(call, id);
+        };
+        let most = lease.limits.runtime_max;
+        if let State::Executing { deadline, granted_at, .. } = &mut lease.state {
+            *deadline = now.after(by).min(granted_at.after(most)).max(*deadline);
+            lease.touch(now);
+            let due = lease.due();
+            self.timers.set(Timer::Lease(id.clone()), due);
+            self.show(call, id);
+        } else {
+            let lease = &self.leases[id];
+            let refusal = Refusal::NotExecuting(Box::new(self.view_lease(lease)));
+            self.reply(call, Reply::Refused(Box::new(refusal)));
+        }
+    }
+
+    /// Ends a lease, if it has not ended, and answers with how it stands. So a release can be repeated.
+    fn end_and_show(&mut self, call: CallId, id: &LeaseId, end: End) {
+        if !self.leases.contains_key(id) {
+            return self.reply_no_such(call, id);
+        }
+        self.end_lease(id, end);
+        self.show(call, id);
+    }
+
+    /// Answers with a lease as it stands.
+    pub(super) fn show(&mut self, call: CallId, id: &LeaseId) {
+        let view = self.view_lease(&self.leases[id]);
+        self.reply(call, Reply::Lease(Box::new(view)));
+    }
+
+    fn reply_no_such(&mut self, call: CallId, id: &LeaseId) {
+        self.reply(call, Reply::Refused(Box::new(Refusal::NoSuchLease(id.clone()))));
+    }
+
+    fn reply_host(&mut self, call: CallId) {
+        let view = self.view_host();
+        self.reply(call, Reply::Host(Box::new(view)));
+    }
+
+    fn begin_drain(&mut self, call: CallId, scope: &Scope, window: Duration) {
+        if let Scope::Pool(name) = scope
+            && !self.pools.contains_key(name)
+        {
+            let refusal = Refusal::NoSuchPool(name.clone(), self.pools.keys().cloned().collect());
+            return self.reply(call, Reply::Refused(Box::new(refusal)));
+        }
+        let deadline = self.now.after(window);
+        let since = self.drain_of(scope).map_or(self.now, |drain| drain.since);
+        self.set_drain(scope, Some(Drain { since, deadline, told_empty: false }));
+        self.tell(What::DrainBegan(deadline), scope.pool(), None);
+        for name in self.pools_in(scope) {
+            self.empty_pool(&name);
+        }
+        self.timers.set(Timer::Drain(scope.clone()), deadline);
+        self.reply_host(call);
+    }
+
+    /// Sends away who waits, stops who is not lent, and tells the lent ones their deadline.
+    fn empty_pool(&mut self, name: &PoolName) {
+        let why = if self.drain.is_some() { Why::HostDraining } else { Why::PoolDraining };
+        let waiting: Vec<LeaseId> = self.pools[name].queue.leases().cloned().collect();
+        for lease in waiting {
+            self.end_lease(&lease, End::Refused(why.clone()));
+        }
+        self.spread_drain(name);
+    }
+
+    fn end_drain(&mut self, call: CallId, scope: &Scope) {
+        if let Scope::Pool(name) = scope
+            && !self.pools.contains_key(name)
+        {
+            let refusal = Refusal::NoSuchPool(name.clone(), self.pools.keys().cloned().collect());
+            return self.reply(call, Reply::Refused(Box::new(refusal)));
+        }
+        if self.drain_of(scope).is_some() {
+            self.set_drain(scope, None);
+            self.timers.clear(&Timer::Drain(scope.clone()));
+            self.tell(What::Undrained, scope.pool(), None);
+            for name in self.pools_in(scope) {
+                self.spread_drain(&name);
+            }
+        }
+        self.reply_host(call);
+    }
+
+    /// Makes a pool's leases agree with the drain the pool is under.
+    fn spread_drain(&mut self, name: &PoolName) {
+        let until: Option<Instant> = self.pools[name].drain().map(|drain| drain.deadline);
+        for lease in self.leases.values_mut().filter(|lease| lease.pool == *name) {
+            if let State::Executing { draining, .. } = &mut lease.state {
+                *draining = until;
+                let due = lease.due();
+                self.timers.set(Timer::Lease(lease.id.clone()), due);
+            }
+        }
+    }
+
+    pub(super) fn pools_in(&self, scope: &Scope) -> Vec<PoolName> {
+        match scope {
+            Scope::Host => self.pools.keys().cloned().collect(),
+            Scope::Pool(name) => vec![name.clone()],
+        }
+    }
+
+    fn drain_of(&self, scope: &Scope) -> Option<Drain> {
+        match scope {
+            Scope::Host => self.drain,
+            Scope::Pool(name) => self.pools.get(name).and_then(|pool| pool.own_drain),
+        }
+    }
+
+    fn set_drain(&mut self, scope: &Scope, drain: Option<Drain>) {
+        match scope {
+            Scope::Host => {
+                self.drain = drain;
+                for pool in self.pools.values_mut() {
+                    pool.host_drain = drain;
+                }
+            }
+            Scope::Pool(name) => self.pool(name).own_drain = drain,
+        }
+    }
+}
+
+impl Scope {
+    /// The pool it concerns, if it concerns one.
+    pub(super) fn pool(&self) -> Option<&PoolName> {
+        match self {
+            Scope::Host => None,
+            Scope::Pool(name) => Some(name),
+        }
+    }
+}

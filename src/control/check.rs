@@ -1,0 +1,128 @@
+//! What must always be true of the whole.
+//!
+//! Looked at after every word in debug builds and in the simulator. It knows nothing of how things came
+//! about; it only compares what is there with itself and with the profile.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::lease::State;
+use super::message::LeaseId;
+use super::pool::{Counts, Life, Pool};
+use super::timer::Timer;
+use super::Controller;
+
+/// An invariant that does not hold: what, with the names it concerns.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the controller is not as it must be: {0}")]
+pub struct Broken(pub String);
+
+impl Controller {
+    /// Holds the whole state against what must be true of it.
+    ///
+    /// # Errors
+    /// The first thing that is not as it must be.
+    pub fn check(&self) -> Result<(), Broken> {
+        self.check_one_instance_one_lease()?;
+        for pool in self.pools.values() {
+            self.check_pool(pool)?;
+        }
+        self.check_leases()?;
+        self.check_calls()?;
+        let (by_time, by_thing) = self.timers.len();
+        ensure(by_time == by_thing, || "the two maps of timers disagree".into())
+    }
+
+    /// Promise 2: no instance is ever lent twice, and every executing lease has exactly one.
+    fn check_one_instance_one_lease(&self) -> Result<(), Broken> {
+        let mut lent: BTreeMap<_, &LeaseId> = BTreeMap::new();
+        for lease in self.leases.values() {
+            let State::Executing { instance, .. } = &lease.state else { continue };
+            if let Some(other) = lent.insert(*instance, &lease.id) {
+                return Err(Broken(format!("instance {instance} is lent to {other} and {}", lease.id)));
+            }
+            let life = self.pools[&lease.pool].instances.get(instance).map(|instance| &instance.life);
+            ensure(life == Some(&Life::Leased { lease: lease.id.clone() }), || {
+                format!("lease {} executes on {instance}, which is {life:?}", lease.id)
+            })?;
+        }
+        let leased: u32 = self.pools.values().map(|pool| pool.counts.leased).sum();
+        ensure(leased as usize == lent.len(), || format!("{leased} instances are leased to {} leases", lent.len()))
+    }
+
+    fn check_pool(&self, pool: &Pool) -> Result<(), Broken> {
+        let name = &pool.name;
+        let mut counts = Counts::default();
+        let mut ready = BTreeSet::new();
+        for (id, instance) in &pool.instances {
+            ensure(self.homes.get(id) == Some(name), || format!("{id} has no home in {name}"))?;
+            let timed = self.timers.has(&Timer::Instance(name.clone(), *id));
+            match &instance.life {
+                Life::Starting { .. } => counts.starting += 1,
+                Life::Warm { since, .. } => {
+                    counts.warm += 1;
+                    ready.insert((*since, *id));
+                }
+                Life::Leased { .. } => counts.leased += 1,
+                Life::Stopping { .. } => counts.stopping += 1,
+            }
+            let leased = matches!(instance.life, Life::Leased { .. });
+            ensure(timed != leased, || format!("{id} is {:?}, and its timer is set: {timed}", instance.life))?;
+        }
+        ensure(counts == pool.counts, || format!("{name} counts {:?} and has {counts:?}", pool.counts))?;
+        ensure(ready == pool.ready, || format!("{name}: the ready set is not the warm instances"))?;
+        ensure(pool.total() <= pool.spec.max_instances, || {
+            format!("{name} has {} instances, {} allowed", pool.total(), pool.spec.max_instances)
+        })?;
+        ensure(pool.queue.len() == 0 || pool.counts.warm == 0, || format!("{name}: somebody waits beside a warm one"))?;
+        for (class, queued) in pool.queue.classes() {
+            let most = self.profile.classes[class].max_queued;
+            ensure(*queued <= most, || format!("{name}: {queued} of class {class} wait, {most} allowed"))?;
+        }
+        let drained = pool.drain().is_some();
+        ensure(!drained || pool.queue.len() + pool.counts.warm + pool.counts.starting == 0, || {
+            format!("{name} is drained and still waits, starts or keeps stock")
+        })
+    }
+
+    /// Every lease has an end, and is where its state says.
+    fn check_leases(&self) -> Result<(), Broken> {
+        let mut queued = 0;
+        for (id, lease) in &self.leases {
+            ensure(self.timers.has(&Timer::Lease(id.clone())), || format!("lease {id} has no deadline"))?;
+            match &lease.state {
+                State::Queued { place, .. } => {
+                    queued += 1;
+                    let holds = self.pools[&lease.pool].queue.holds(*place, id);
+                    ensure(holds, || format!("lease {id} is queued and not in the queue"))?;
+                }
+                State::Executing { .. } => {
+                    ensure(lease.caller.is_none(), || format!("lease {id} is granted and nobody was told"))?;
+                }
+                State::Ended { .. } => {
+                    let quiet = lease.caller.is_none() && lease.watchers.is_empty();
+                    ensure(quiet, || format!("lease {id} has ended and somebody was not told"))?;
+                }
+            }
+        }
+        let places: u32 = self.pools.values().map(|pool| pool.queue.len()).sum();
+        ensure(places == queued, || format!("{places} places for {queued} queued leases"))?;
+        let over = self.leases.values().filter(|lease| matches!(lease.state, State::Ended { .. })).count();
+        ensure(over == self.ended.len(), || format!("{over} leases ended, {} remembered", self.ended.len()))
+    }
+
+    /// Every call that waits is waited for by its lease, and the other way round.
+    fn check_calls(&self) -> Result<(), Broken> {
+        let mut waiting = 0;
+        for lease in self.leases.values() {
+            for call in lease.watchers.iter().map(|(call, _)| call).chain(&lease.caller) {
+                waiting += 1;
+                ensure(self.calls.get(call) == Some(&lease.id), || format!("call {call:?} is not kept"))?;
+            }
+        }
+        ensure(waiting == self.calls.len(), || format!("{} calls wait, leases know {waiting}", self.calls.len()))
+    }
+}
+
+fn ensure(holds: bool, otherwise: impl FnOnce() -> String) -> Result<(), Broken> {
+    if holds { Ok(()) } else { Err(Broken(otherwise())) }
+}

@@ -1,0 +1,138 @@
+//! Belief about this machine: what was measured, how old it is, and whether the engine answers.
+//!
+//! Think of a gauge with a dust-covered glass: the needle may be right, but one should know for how
+//! long nobody has looked. A figure is fresh while it is read on time, stale for a while after that,
+//! then unknown. Unknown may block growth, a shrink or a kill; it never causes one and never raises
+//! what is admitted. That rule stands here, in [`Figure::reading`], and nowhere else.
+//!
+//! Not here: reading anything (`measure`), and what follows from it (`admission`, `budget`).
+
+use std::time::Duration;
+
+use super::message::{Engine, HostCpu, HostMemory, InstanceId, Pressure, Read, Reading, Sample, Unread};
+use crate::quantity::Instant;
+
+/// The daemon looks once a second (`measure`); two looks may be missed before a figure is old.
+const STALE_AFTER: Duration = Duration::from_secs(3);
+/// Memory can be gone in seconds when browsers start; ten is as long as an old figure is worth having.
+const UNKNOWN_AFTER: Duration = Duration::from_secs(10);
+const _: () = assert!(STALE_AFTER.as_nanos() < UNKNOWN_AFTER.as_nanos());
+
+/// One measured figure with the time it was last read.
+#[derive(Debug, Clone)]
+pub(super) struct Figure<T> {
+    last: Option<(T, Instant)>,
+    trouble: Option<String>,
+}
+
+impl<T> Default for Figure<T> {
+    fn default() -> Figure<T> {
+        Figure { last: None, trouble: None }
+    }
+}
+
+impl<T: Clone> Figure<T> {
+    /// Takes in what was read, or why it could not be.
+    pub(super) fn take(&mut self, now: Instant, read: Read<T>) {
+        match read {
+            Ok(value) => {
+                self.last = Some((value, now));
+                self.trouble = None;
+            }
+            Err(Unread(why)) => self.trouble = Some(why),
+        }
+    }
+
+    /// What is known now.
+    pub(super) fn reading(&self, now: Instant) -> Reading<T> {
+        let trouble = || self.trouble.clone();
+        match &self.last {
+            Some((value, at)) if now.since(*at) <= STALE_AFTER => Reading::Fresh(value.clone(), *at),
+            Some((value, at)) if now.since(*at) <= UNKNOWN_AFTER => Reading::Stale(value.clone(), *at),
+            Some(_) => Reading::Unknown(trouble().unwrap_or_else(|| "no sample for too long".into())),
+            None => Reading::Unknown(trouble().unwrap_or_else(|| "not sampled yet".into())),
+        }
+    }
+
+    /// Whether nobody has tried to read it yet.
+    pub(super) fn never_tried(&self) -> bool {
+        self.last.is_none() && self.trouble.is_none()
+    }
+}
+
+impl<T> Reading<T> {
+    /// The value, fresh or stale; why there is none otherwise.
+    ///
+    /// # Errors
+    /// When the figure is unknown.
+    pub fn known(&self) -> Result<&T, &str> {
+        match self {
+            Reading::Fresh(value, _) | Reading::Stale(value, _) => Ok(value),
+            Reading::Unknown(why) => Err(why),
+        }
+    }
+}
+
+/// What is believed of the host.
+#[derive(Debug)]
+pub(super) struct Belief {
+    /// Its memory.
+    pub(super) memory: Figure<HostMemory>,
+    /// Its processors.
+    pub(super) cpu: Figure<HostCpu>,
+    /// Its stalls.
+    pub(super) pressure: Figure<Pressure>,
+    /// The engine.
+    pub(super) engine: Engine,
+    /// Whether the journal was told that memory is known.
+    pub(super) told_known: bool,
+}
+
+impl Belief {
+    /// Nothing is known yet, the engine included.
+    pub(super) fn new() -> Belief {
+        Belief {
+            memory: Figure::default(),
+            cpu: Figure::default(),
+            pressure: Figure::default(),
+            engine: Engine::Unreachable("not asked yet".into()),
+            told_known: true,
+        }
+    }
+
+    /// Takes in one look at the host; hands back what it says of the instances.
+    pub(super) fn take(&mut self, now: Instant, sample: Sample) -> InstanceReads {
+        self.memory.take(now, sample.memory);
+        self.cpu.take(now, sample.cpu);
+        self.pressure.take(now, sample.pressure);
+        sample.instances.into_iter().map(|(id, seen)| (id, seen.memory)).collect()
+    }
+
+    /// When the figures of a look at `now` stop being believed.
+    pub(super) fn unknown_at(now: Instant) -> Instant {
+        now.after(UNKNOWN_AFTER).after(Duration::from_nanos(1))
+    }
+}
+
+/// What one look said of the memory of instances.
+pub(super) type InstanceReads = Vec<(InstanceId, Read<crate::quantity::Bytes>)>;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_figure_ages_from_fresh_to_stale_to_unknown() {
+        let at = |seconds| Instant::BOOT.after(Duration::from_secs(seconds));
+        let mut figure = Figure::default();
+        assert_eq!(figure.reading(at(0)), Reading::Unknown("not sampled yet".into()));
+        figure.take(at(10), Ok(7));
+        assert_eq!(figure.reading(at(13)), Reading::Fresh(7, at(10)));
+        figure.take(at(13), Err(Unread("file is gone".into())));
+        assert_eq!(figure.reading(at(13)), Reading::Fresh(7, at(10)), "one failed look changes nothing");
+        assert_eq!(figure.reading(at(14)), Reading::Stale(7, at(10)));
+        assert_eq!(figure.reading(at(21)), Reading::Unknown("file is gone".into()));
+        figure.take(at(22), Ok(8));
+        assert_eq!(figure.reading(at(22)), Reading::Fresh(8, at(22)));
+    }
+}

@@ -1,0 +1,139 @@
+//! Promises to callers, and when they end.
+//!
+//! ```text
+//! queued -> executing -> ended: completed | failed | cancelled | expired | interrupted
+//!    |                   ^
+//!    +-------------------+  refused | cancelled
+//! ```
+//!
+//! A queued lease gives up at the wait its caller agreed to. An executing one has three deadlines: the first
+//! use, or after it the idle time; the longest run; and a drain's, where there is one. An ended one stays to
+//! be asked about for a while. So every state ends whatever the world does.
+//!
+//! Not here: ending one (`Controller`), since that touches the instance, the queue and the callers.
+
+use std::time::Duration;
+
+use super::message::{CallId, Deadline, End, InstanceId, Interruption, LeaseId, Tenant, WaitFor};
+use super::queue::Place;
+use crate::profile::{ClassName, Deadlines, PoolName};
+use crate::quantity::Instant;
+
+/// How long an ended lease can still be asked about.
+pub(super) const REMEMBER: Duration = Duration::from_secs(600);
+/// How many ended leases are remembered; beyond it the oldest is forgotten first.
+pub(super) const REMEMBER_MOST: usize = 4096;
+/// How many callers may watch one lease at once.
+pub(super) const WATCHERS: usize = 16;
+
+/// A caller's claim on one instance.
+#[derive(Debug)]
+pub(super) struct Lease {
+    pub(super) id: LeaseId,
+    pub(super) pool: PoolName,
+    pub(super) class: ClassName,
+    pub(super) tenant: Tenant,
+    pub(super) asked_at: Instant,
+    /// The call that is answered when it is granted or refused.
+    pub(super) caller: Option<CallId>,
+    /// Calls that are answered when it changes.
+    pub(super) watchers: Vec<(CallId, WaitFor)>,
+    pub(super) limits: Limits,
+    pub(super) state: State,
+}
+
+/// What its caller agreed to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Limits {
+    pub(super) first_use: Duration,
+    pub(super) idle: Duration,
+    /// From the grant, when nobody renews.
+    pub(super) runtime: Duration,
+    /// From the grant, however often it is renewed.
+    pub(super) runtime_max: Duration,
+}
+
+impl Limits {
+    /// The pool's, or what the caller asked for where that is less.
+    pub(super) fn new(pool: &Deadlines, runtime: Option<Duration>, idle: Option<Duration>) -> Limits {
+        Limits {
+            first_use: pool.first_use_timeout,
+            idle: idle.map_or(pool.idle_timeout, |asked| asked.min(pool.idle_timeout)),
+            runtime: runtime.map_or(pool.max_runtime, |asked| asked.min(pool.max_runtime)),
+            runtime_max: pool.max_runtime,
+        }
+    }
+}
+
+/// Where a lease is.
+#[derive(Debug)]
+pub(super) enum State {
+    /// Waits.
+    Queued { place: Place, deadline: Instant },
+    /// Has an instance.
+    Executing {
+        instance: InstanceId,
+        granted_at: Instant,
+        used: bool,
+        active_at: Instant,
+        deadline: Instant,
+        draining: Option<Instant>,
+    },
+    /// Is over.
+    Ended { end: End, at: Instant, granted_at: Option<Instant> },
+}
+
+impl Lease {
+    /// When its idle time is over, counted from its last activity, or its grant before the first.
+    pub(super) fn idle_deadline(&self) -> Option<Instant> {
+        match &self.state {
+            State::Executing { used: true, active_at, .. } => Some(active_at.after(self.limits.idle)),
+            State::Executing { granted_at, .. } => Some(granted_at.after(self.limits.first_use)),
+            State::Queued { .. } | State::Ended { .. } => None,
+        }
+    }
+
+    /// The next time at which something about it may have to end.
+    pub(super) fn due(&self) -> Instant {
+        match &self.state {
+            State::Queued { deadline, .. } => *deadline,
+            State::Executing { deadline, draining, .. } => {
+                let idle = self.idle_deadline().unwrap_or(*deadline);
+                draining.unwrap_or(*deadline).min(*deadline).min(idle)
+            }
+            State::Ended { at, .. } => at.after(REMEMBER),
+        }
+    }
+
+    /// How an executing one ends now, if it does.
+    pub(super) fn overdue(&self, now: Instant) -> Option<End> {
+        let State::Executing { used, deadline, draining, .. } = &self.state else {
+            return None;
+        };
+        if draining.is_some_and(|at| at <= now) {
+            Some(End::Interrupted(Interruption::Drain))
+        } else if *deadline <= now {
+            Some(End::Expired(Deadline::Runtime))
+        } else if self.idle_deadline().is_some_and(|at| at <= now) {
+            Some(End::Expired(if *used { Deadline::Idle } else { Deadline::FirstUse }))
+        } else {
+            None
+        }
+    }
+
+    /// Whether somebody who waits for this has waited long enough.
+    pub(super) fn has_reached(&self, goal: WaitFor) -> bool {
+        match (&self.state, goal) {
+            (State::Ended { .. }, _) | (State::Executing { .. }, WaitFor::Executing) => true,
+            (State::Queued { .. }, _) | (State::Executing { .. }, WaitFor::Ended) => false,
+        }
+    }
+
+    /// Its caller did something at that time.
+    pub(super) fn touch(&mut self, at: Instant) {
+        if let State::Executing { used, active_at, .. } = &mut self.state {
+            *used = true;
+            *active_at = at.max(*active_at);
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What the world says: samples, listings, the engine, and each instance.
+//!
+//! News of an instance that is not ours is dropped here; the listing brings it up again if it exists. Words
+//! may come late, twice or not at all: each is compared with what is believed, and what no longer applies
+//! changes nothing.
+
+use std::time::Duration;
+
+use super::host::Belief;
+use super::message::{
+    End, Engine, Exit, Failure, InstanceId, LeaseId, Listing, News, Output, Sample, StartFailure, StopReason, What,
+};
+use super::pool::{Life, MISSES, PROBE_EVERY};
+use super::timer::Timer;
+use super::Controller;
+use crate::quantity::Instant;
+
+/// A container that belongs to nobody is left alone for this long after it was first seen, and until it is
+/// seen again: its record may be on its way.
+const STRANGER_AGE: Duration = Duration::from_secs(10);
+/// One that dies this soon after it was ready has not really been: the start counts as failed.
+const INFANCY: Duration = Duration::from_secs(10);
+
+impl Controller {
+    pub(super) fn take_sample(&mut self, sample: Sample) {
+        let now = self.now;
+        for (id, memory) in self.belief.take(now, sample) {
+            if let Some(home) = self.homes.get(&id).cloned()
+                && let Some(instance) = self.pool(&home).instances.get_mut(&id)
+            {
+                instance.memory.take(now, memory);
+            }
+        }
+        self.timers.set(Timer::Telemetry, Belief::unknown_at(now));
+    }
+
+    pub(super) fn take_engine(&mut self, engine: Engine) {
+        if engine == self.belief.engine {
+            return;
+        }
+        let was_reachable = self.belief.engine == Engine::Reachable;
+        self.belief.engine = engine.clone();
+        match engine {
+            Engine::Reachable => {
+                let now = self.now;
+                for pool in self.pools.values_mut() {
+                    pool.fortune.forgive(now);
+                }
+                self.tell(What::EngineBack, None, None);
+            }
+            Engine::Unreachable(why) if was_reachable => self.tell(What::EngineLost(why), None, None),
+            Engine::Unreachable(_) => {}
+        }
+    }
+
+    pub(super) fn take_activity(&mut self, id: &LeaseId, at: Instant) {
+        let at = at.min(self.now);
+        if let Some(lease) = self.leases.get_mut(id) {
+            lease.touch(at);
+        }
+    }
+
+    pub(super) fn take_news(&mut self, id: InstanceId, news: News) {
+        let Some(home) = self.homes.get(&id).cloned() else {
+            return;
+        };
+        let now = self.now;
+        let instance = self.pool(&home).instances.get_mut(&id).expect("homes and instances agree");
+        match news {
+            News::Created | News::Started => {
+                instance.exists_since.get_or_insert(now);
+            }
+            News::Ready => self.became_ready(id),
+            News::StartFailed(failure) => {
+                if matches!(instance.life, Life::Starting { .. }) {
+                    self.start_failed(id, failure);
+                }
+            }
+            News::Exited(exit) => self.exited(id, exit),
+            News::Probed(answered) => self.probed(id, answered),
+            News::Gone => self.gone(id),
+            News::StopFailed(why) => {
+                if let Life::Stopping { tries, .. } = instance.life {
+                    self.tell(What::InstanceStuck(why, tries), Some(&home), Some(id));
+                }
+            }
+        }
+    }
+
+    /// Compares a whole listing with what is believed, and heals what was missed.
+    pub(super) fn take_listing(&mut self, listing: &Listing) {
+        let known: Vec<(InstanceId, Instant, Option<Instant>, Life)> = self
+            .pools
+            .values()
+            .flat_map(|pool| &pool.instances)
+            .map(|(id, instance)| (*id, instance.born, instance.exists_since, instance.life.clone()))
+            .collect();
+        for (id, born, exists_since, life) in known {
+            let running = listing.running.get(&id);
+            // A listing that was asked for before the container was there says nothing about it.
+            let existed = exists_since.is_some_and(|since| since < listing.asked_at);
+            match (life, running) {
+                (Life::Stopping { since, .. }, None) if since < listing.asked_at && born < listing.asked_at => {
+                    self.gone(id);
+                }
+                (Life::Starting { .. } | Life::Warm { .. } | Life::Leased { .. }, None) if existed => self.gone(id),
+                (Life::Warm { .. } | Life::Leased { .. }, Some(false)) if existed => {
+                    self.exited(id, Exit { code: None });
+                }
+                (Life::Starting { .. } | Life::Warm { .. } | Life::Leased { .. } | Life::Stopping { .. }, _) => {}
+            }
+        }
+        self.meet_strangers(listing);
+    }
+
+    /// Containers that bear our labels and belong to nobody go at the second sighting.
+    fn meet_strangers(&mut self, listing: &Listing) {
+        let homes = &self.homes;
+        self.strangers.retain(|id, _| listing.running.contains_key(id) && !homes.contains_key(id));
+        for id in listing.running.keys().filter(|id| !self.homes.contains_key(id)).copied().collect::<Vec<_>>() {
+            let first_seen = *self.strangers.entry(id).or_insert(listing.asked_at);
+            if listing.asked_at.since(first_seen) >= STRANGER_AGE {
+                self.out.push_back(Output::Stop { instance: id, grace: Duration::ZERO });
+                self.tell(What::InstanceStopping(StopReason::Unknown), None, Some(id));
+            }
+        }
+    }
+
+    fn became_ready(&mut self, id: InstanceId) {
+        let now = self.now;
+        let home = self.homes[&id].clone();
+        let pool = self.pool(&home);
+        let instance = &pool.instances[&id];
+        if !matches!(instance.life, Life::Starting { .. }) {
+            return; // Said twice, or it is being stopped already.
+        }
+        let took = now.since(instance.born);
+        let life = pool.warm_life(id, now);
+        pool.fortune.succeeded();
+        pool.become_(id, life);
+        pool.instances.get_mut(&id).expect("it became warm just now").exists_since.get_or_insert(now);
+        self.set_instance_timer(id);
+        self.tell(What::InstanceWarm(took), Some(&home), Some(id));
+    }
+
+    /// Counts a failed start against its pool and clears away what there is of it.
+    pub(super) fn start_failed(&mut self, id: InstanceId, failure: StartFailure) {
+        let now = self.now;
+        let home = self.homes[&id].clone();
+        let retry_at = self.pool(&home).fortune.failed(now, failure.to_string());
+        self.timers.set(Timer::Retry(home.clone()), retry_at);
+        self.tell(What::InstanceStartFailed(failure), Some(&home), Some(id));
+        self.stop_instance(id, StopReason::StartFailed);
+    }
+
+    fn exited(&mut self, id: InstanceId, exit: Exit) {
+        let now = self.now;
+        let home = self.homes[&id].clone();
+        match self.pool(&home).instances[&id].life.clone() {
+            Life::Starting { .. } => self.start_failed(id, StartFailure::Died(exit)),
+            Life::Warm { since, .. } if now.since(since) < INFANCY => {
+                self.start_failed(id, StartFailure::Died(exit));
+            }
+            Life::Warm { .. } => self.stop_instance(id, StopReason::Died),
+            Life::Leased { lease } => self.end_lease_for(&lease, End::Failed(Failure::Died(exit)), StopReason::Died),
+            Life::Stopping { .. } => {}
+        }
+    }
+
+    fn probed(&mut self, id: InstanceId, answered: bool) {
+        let now = self.now;
+        let home = self.homes[&id].clone();
+        let pool = self.pool(&home);
+        let instance = pool.instances.get_mut(&id).expect("homes and instances agree");
+        let Life::Warm { probe_at, misses, .. } = &mut instance.life else {
+            return; // Lent or stopped since the probe was sent: its answer concerns nobody.
+        };
+        *probe_at = Some(now.after(PROBE_EVERY));
+        *misses = if answered { 0 } else { misses.saturating_add(1) };
+        if *misses >= MISSES {
+            self.stop_instance(id, StopReason::Unanswering);
+        } else {
+            self.set_instance_timer(id);
+        }
+    }
+
+    /// Nothing remains of an instance, whether or not that was wanted.
+    fn gone(&mut self, id: InstanceId) {
+        let home = self.homes[&id].clone();
+        match self.pool(&home).instances[&id].life.clone() {
+            Life::Starting { .. } => {
+                // Its start may still be at work; the order to stop clears up behind it.
+                return self.start_failed(id, StartFailure::Died(Exit { code: None }));
+            }
+            Life::Leased { lease } => {
+                self.end_lease_for(&lease, End::Failed(Failure::Vanished), StopReason::Died);
+            }
+            Life::Warm { .. } | Life::Stopping { .. } => {}
+        }
+        self.pool(&home).bury(id);
+        self.homes.remove(&id);
+        self.timers.clear(&Timer::Instance(home.clone(), id));
+        self.tell(What::InstanceGone, Some(&home), Some(id));
+    }
+}

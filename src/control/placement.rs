@@ -1,0 +1,50 @@
+//! Which instance serves whom, and which pool may start the next one.
+//!
+//! A request gets the warm instance that has been warm longest: it will be the next to age anyway. Start
+//! slots are scarce, so they go first to the pool whose waiting request has the earliest promise, and only
+//! then to refill, to the pool that lacks the largest part of its stock.
+//!
+//! Not here: whether a start is allowed (`admission`).
+
+use super::pool::Pool;
+use super::scaling;
+use crate::quantity::Instant;
+
+/// How much a pool wants its next start; less is more urgent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Urgency {
+    /// A request waits for it, with this promise.
+    Waiting(Instant),
+    /// It has this many thousandths of its stock.
+    Refill(u32),
+}
+
+/// How much this pool wants another start now, if at all.
+pub(super) fn urgency(pool: &Pool, now: Instant) -> Option<Urgency> {
+    let stock = pool.stock(now);
+    let (warm, starting) = (pool.counts.warm, pool.counts.starting);
+    if scaling::starts_wanted(pool.queue.len(), stock, warm, starting) == 0 {
+        return None;
+    }
+    match pool.queue.head() {
+        Some((_, promised)) if pool.queue.len() > starting => Some(Urgency::Waiting(promised)),
+        _ => Some(Urgency::Refill((warm + starting).saturating_mul(1000) / stock.max(1))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_comes_before_refill_and_the_emptiest_stock_first() {
+        let at = Instant::from_nanos;
+        let mut wishes =
+            [Urgency::Refill(900), Urgency::Waiting(at(9)), Urgency::Refill(0), Urgency::Waiting(at(3))];
+        wishes.sort();
+        assert_eq!(
+            wishes,
+            [Urgency::Waiting(at(3)), Urgency::Waiting(at(9)), Urgency::Refill(0), Urgency::Refill(900)]
+        );
+    }
+}

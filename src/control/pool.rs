@@ -1,0 +1,259 @@
+//! Instances of one pool, and their lives.
+//!
+//! ```text
+//! creating -> starting -> probing -> warm -> leased -> stopping -> gone
+//!     |          |           |         |                  ^
+//!     +----------+-----------+---------+------------------+
+//! ```
+//!
+//! Each state carries what it has and nothing else, and each has an end: a start its deadline, a warm one
+//! its age, a leased one its lease, a stopping one its next try. What is used is destroyed: nothing leads
+//! from `leased` back to `warm`. An instance counts against every ceiling until its container is gone.
+//!
+//! Invariant: the counts agree with the instances, and `ready` holds exactly the warm ones.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::budget::Promised;
+use super::drain::Drain;
+use super::envelope::Share;
+use super::host::Figure;
+use super::message::{InstanceId, LeaseId, StopReason, Why};
+use super::queue::Queue;
+use super::scaling::{Demand, Fortune};
+use crate::profile::{self, PoolName};
+use crate::quantity::{Bytes, Instant};
+
+/// A browser that answers takes a few milliseconds; looking every five seconds costs nothing and bounds
+/// how long a hung one can look like stock.
+pub(super) const PROBE_EVERY: Duration = Duration::from_secs(5);
+/// One missed probe may be a busy moment of the host; two in a row are not.
+pub(super) const MISSES: u8 = 2;
+/// After the kill, the engine gets this long to say that the container is gone before it is asked again.
+const STOP_SLACK: Duration = Duration::from_secs(30);
+/// The wait between tries for one that would not go grows to this.
+const STOP_RETRY_MAX: Duration = Duration::from_secs(300);
+
+/// One pool with all that belongs to it.
+#[derive(Debug)]
+pub(super) struct Pool {
+    pub(super) name: PoolName,
+    pub(super) spec: Arc<profile::Pool>,
+    pub(super) instances: BTreeMap<InstanceId, Instance>,
+    /// The warm ones, longest warm first.
+    pub(super) ready: BTreeSet<(Instant, InstanceId)>,
+    pub(super) counts: Counts,
+    pub(super) queue: Queue,
+    pub(super) demand: Demand,
+    pub(super) fortune: Fortune,
+    /// When its leases ended lately, for the estimate of when to come back.
+    pub(super) ends: Ends,
+    /// The drain that was asked for this pool alone.
+    pub(super) own_drain: Option<Drain>,
+    /// The drain that was asked for the whole host.
+    pub(super) host_drain: Option<Drain>,
+    /// What kept a wanted start back when it was last tried.
+    pub(super) blocked_by: Option<Why>,
+}
+
+/// How many instances are in which state.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Counts {
+    pub(super) starting: u32,
+    pub(super) warm: u32,
+    pub(super) leased: u32,
+    pub(super) stopping: u32,
+}
+
+/// One container of a pool.
+#[derive(Debug)]
+pub(super) struct Instance {
+    /// When its start was ordered.
+    pub(super) born: Instant,
+    /// When its container was first known to exist; a listing from before says nothing about it.
+    pub(super) exists_since: Option<Instant>,
+    /// What it holds, as far as measured.
+    pub(super) memory: Figure<Bytes>,
+    pub(super) life: Life,
+}
+
+/// Where an instance is in its life.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Life {
+    /// Ordered; its container is being made, its process started, its probe asked.
+    Starting { deadline: Instant },
+    /// Ready and not lent.
+    Warm { since: Instant, expires: Instant, probe_at: Option<Instant>, misses: u8 },
+    /// Lent.
+    Leased { lease: LeaseId },
+    /// Being stopped and removed, for the `tries`-th time.
+    Stopping { since: Instant, why: StopReason, tries: u32, retry_at: Instant },
+}
+
+impl Pool {
+    /// A pool with nothing in it.
+    pub(super) fn new(name: PoolName, spec: profile::Pool) -> Pool {
+        Pool {
+            name,
+            spec: Arc::new(spec),
+            instances: BTreeMap::new(),
+            ready: BTreeSet::new(),
+            counts: Counts::default(),
+            queue: Queue::default(),
+            demand: Demand::default(),
+            fortune: Fortune::default(),
+            ends: Ends::default(),
+            own_drain: None,
+            host_drain: None,
+            blocked_by: None,
+        }
+    }
+
+    /// Begins an instance's life.
+    pub(super) fn begin(&mut self, id: InstanceId, now: Instant) -> Instant {
+        let deadline = now.after(self.spec.deadlines.start_timeout);
+        let life = Life::Starting { deadline };
+        let instance = Instance { born: now, exists_since: None, memory: Figure::default(), life };
+        let before = self.instances.insert(id, instance);
+        assert!(before.is_none(), "instance names are counted up, never used twice");
+        self.counts.starting += 1;
+        deadline
+    }
+
+    /// Moves an instance to another state; all bookkeeping of states is here and in [`Pool::bury`].
+    pub(super) fn become_(&mut self, id: InstanceId, life: Life) {
+        let instance = self.instances.get_mut(&id).expect("only known instances change");
+        let before = std::mem::replace(&mut instance.life, life.clone());
+        self.uncount(id, &before);
+        match life {
+            Life::Starting { .. } => self.counts.starting += 1,
+            Life::Warm { since, .. } => {
+                self.counts.warm += 1;
+                self.ready.insert((since, id));
+            }
+            Life::Leased { .. } => self.counts.leased += 1,
+            Life::Stopping { .. } => self.counts.stopping += 1,
+        }
+    }
+
+    /// Forgets an instance of which nothing remains.
+    pub(super) fn bury(&mut self, id: InstanceId) -> Option<Instance> {
+        let instance = self.instances.remove(&id)?;
+        self.uncount(id, &instance.life);
+        Some(instance)
+    }
+
+    fn uncount(&mut self, id: InstanceId, life: &Life) {
+        match life {
+            Life::Starting { .. } => self.counts.starting -= 1,
+            Life::Warm { since, .. } => {
+                self.counts.warm -= 1;
+                assert!(self.ready.remove(&(*since, id)), "a warm instance is among the ready ones");
+            }
+            Life::Leased { .. } => self.counts.leased -= 1,
+            Life::Stopping { .. } => self.counts.stopping -= 1,
+        }
+    }
+
+    /// The state of an instance that became ready now.
+    pub(super) fn warm_life(&self, id: InstanceId, now: Instant) -> Life {
+        let probe_at = match &self.spec.template.probe {
+            profile::Probe::DevTools { .. } => Some(now.after(PROBE_EVERY)),
+            // A command in a sandbox costs the engine some 40 ms; its first process is watched instead.
+            profile::Probe::Command(_) => None,
+        };
+        Life::Warm { since: now, expires: now.after(jittered(self.spec.warm.max_age, id)), probe_at, misses: 0 }
+    }
+
+    /// The state of an instance that is to be stopped now, for the first or a further time.
+    pub(super) fn stopping_life(&self, now: Instant, since: Instant, why: StopReason, tries: u32) -> Life {
+        let patience = self.spec.deadlines.stop_timeout.saturating_add(STOP_SLACK);
+        let retry = patience.saturating_mul(1 << (tries - 1).min(8)).min(STOP_RETRY_MAX.max(patience));
+        Life::Stopping { since, why, tries, retry_at: now.after(retry) }
+    }
+
+    /// What this pool's instances are counted with.
+    pub(super) fn promised(&self, now: Instant) -> Promised {
+        let mut sum = Promised::default();
+        for instance in self.instances.values() {
+            let share = Share::of(&self.spec, &instance.memory, now);
+            let share = match instance.life {
+                Life::Stopping { .. } => share.stopping(),
+                Life::Starting { .. } | Life::Warm { .. } | Life::Leased { .. } => share,
+            };
+            sum.add(share, self.spec.template.cpus);
+        }
+        sum
+    }
+
+    /// The drain it is under: the sooner one, where there are two.
+    pub(super) fn drain(&self) -> Option<Drain> {
+        Drain::sooner(self.own_drain, self.host_drain)
+    }
+
+    /// Instances in any state.
+    pub(super) fn total(&self) -> u32 {
+        let Counts { starting, warm, leased, stopping } = self.counts;
+        starting + warm + leased + stopping
+    }
+
+    /// The stock that is wanted now: none while the pool is drained.
+    pub(super) fn stock(&self, now: Instant) -> u32 {
+        if self.drain().is_some() { 0 } else { self.demand.stock(now, &self.spec.warm) }
+    }
+}
+
+/// This age less up to a fifth, by the instance's name, so that those made together do not go together.
+fn jittered(age: Duration, id: InstanceId) -> Duration {
+    // 2654435761 is Knuth's multiplicative hash: neighbours land far apart.
+    let spread = (id.count ^ id.run).wrapping_mul(2_654_435_761) % 200;
+    age - age * spread / 1000
+}
+
+/// When leases of a pool ended lately.
+#[derive(Debug, Default)]
+pub(super) struct Ends {
+    lately: std::collections::VecDeque<Instant>,
+    refused: u32,
+}
+
+impl Ends {
+    /// A rate from more than this many ends is no better.
+    const MOST: usize = 64;
+    /// An end longer ago says nothing of now.
+    const WINDOW: Duration = Duration::from_secs(300);
+    /// With no end seen, and as the longest advice: a caller that comes back each minute harms nobody.
+    const LONGEST: Duration = Duration::from_secs(60);
+
+    /// A lease ended, so a slot comes free.
+    pub(super) fn note(&mut self, now: Instant) {
+        if self.lately.len() == Ends::MOST {
+            self.lately.pop_front();
+        }
+        self.lately.push_back(now);
+        self.refused = self.refused.saturating_sub(1);
+    }
+
+    /// When one more refused caller should come back: behind those that wait and those refused before it,
+    /// at the rate of the last ends, with up to a quarter more by its name, so that a crowd does not come
+    /// back together.
+    pub(super) fn retry_after(&mut self, now: Instant, queued: u32, lease: &LeaseId) -> Duration {
+        while self.lately.front().is_some_and(|at| now.since(*at) > Ends::WINDOW) {
+            self.lately.pop_front();
+        }
+        let before = u64::from(queued) + u64::from(self.refused) + 1;
+        self.refused = self.refused.saturating_add(1);
+        let seconds = match (self.lately.front(), self.lately.len() as u64) {
+            (Some(first), ends) => {
+                let span = now.since(*first).as_secs().max(1);
+                before.saturating_mul(span).div_ceil(ends)
+            }
+            (None, _) => Ends::LONGEST.as_secs(),
+        };
+        let seconds = seconds.clamp(1, Ends::LONGEST.as_secs());
+        let draw = lease.0.bytes().fold(0u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
+        Duration::from_secs(seconds + draw % (seconds / 4 + 1))
+    }
+}

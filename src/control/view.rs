@@ -1,0 +1,120 @@
+//! The controller as callers and operators see it. Everything shown is taken from the state that decides:
+//! no figure is kept for showing alone, so none can disagree.
+
+use super::budget::{self, Promised};
+use super::drain::Drain;
+use super::lease::{Lease, State};
+use super::message::{DrainView, Engine, HostView, LeaseState, LeaseView, PoolView};
+use super::pool::{Life, Pool};
+use super::Controller;
+use crate::quantity::Bytes;
+
+impl Controller {
+    pub(super) fn view_lease(&self, lease: &Lease) -> LeaseView {
+        let pool = &self.pools[&lease.pool];
+        LeaseView {
+            id: lease.id.clone(),
+            pool: lease.pool.clone(),
+            kind: pool.spec.kind,
+            class: lease.class.clone(),
+            tenant: lease.tenant.clone(),
+            asked_at: lease.asked_at,
+            state: view_state(lease, pool),
+            seen_at: self.now,
+        }
+    }
+
+    pub(super) fn view_pool(&self, pool: &Pool) -> PoolView {
+        let now = self.now;
+        let held = |instance: &super::pool::Instance| instance.memory.reading(now).known().ok().copied();
+        let stuck = |life: &Life| matches!(life, Life::Stopping { tries, .. } if *tries > 1);
+        let leased = pool.counts.leased;
+        PoolView {
+            name: pool.name.clone(),
+            kind: pool.spec.kind,
+            image: pool.spec.template.image.clone(),
+            starting: pool.counts.starting,
+            warm: pool.counts.warm,
+            stock: pool.stock(now),
+            leased,
+            stopping: pool.counts.stopping,
+            stuck: count(pool.instances.values().filter(|instance| stuck(&instance.life)).count()),
+            queued: pool.queue.len(),
+            oldest_wait: pool.queue.oldest().map(|asked| now.since(asked)),
+            max_instances: pool.spec.max_instances,
+            memory: pool.instances.values().filter_map(held).sum(),
+            promised: pool.promised(now).memory,
+            drain: pool.drain().map(|drain| view_drain(drain, leased, pool.total())),
+            blocked_by: pool.blocked_by.clone(),
+            seen_at: now,
+        }
+    }
+
+    pub(super) fn view_host(&self) -> HostView {
+        let now = self.now;
+        let memory = self.belief.memory.reading(now);
+        let host = &self.profile.host;
+        let limit: Option<Bytes> = memory.known().ok().map(|memory| budget::memory_limit(host, memory));
+        let floor = memory.known().ok().map(|memory| host.floor.of(memory.total));
+        let mut promised = Promised::default();
+        let (mut starting, mut leased, mut total) = (0, 0, 0);
+        for pool in self.pools.values() {
+            promised.join(pool.promised(now));
+            starting += pool.counts.starting;
+            leased += pool.counts.leased;
+            total += pool.total();
+        }
+        let stocked = |pool: &Pool| pool.drain().is_some() || pool.counts.warm + pool.counts.leased >= pool.spec.warm.min;
+        HostView {
+            name: self.name.clone(),
+            seen_at: now,
+            since: self.since,
+            ready: self.belief.engine == Engine::Reachable
+                && memory.known().is_ok()
+                && self.drain.is_none()
+                && self.pools.values().all(stocked),
+            cpu: self.belief.cpu.reading(now),
+            pressure: self.belief.pressure.reading(now),
+            memory,
+            memory_limit: limit,
+            memory_promised: promised.memory,
+            floor,
+            starts: (starting, host.max_starts),
+            engine: self.belief.engine.clone(),
+            drain: self.drain.map(|drain| view_drain(drain, leased, total)),
+        }
+    }
+}
+
+fn view_state(lease: &Lease, pool: &Pool) -> LeaseState {
+    match &lease.state {
+        State::Queued { place, deadline } => {
+            let rank = pool.queue.rank(*place);
+            LeaseState::Queued {
+                place: rank,
+                starting: rank <= pool.counts.starting,
+                blocked_by: pool.blocked_by.clone(),
+                deadline: *deadline,
+            }
+        }
+        State::Executing { instance, granted_at, used, deadline, draining, .. } => LeaseState::Executing {
+            instance: *instance,
+            granted_at: *granted_at,
+            used: *used,
+            idle_deadline: lease.idle_deadline().unwrap_or(*deadline),
+            deadline: *deadline,
+            draining: *draining,
+        },
+        State::Ended { end, at, granted_at } => {
+            LeaseState::Ended { end: end.clone(), at: *at, granted_at: *granted_at }
+        }
+    }
+}
+
+fn view_drain(drain: Drain, leases: u32, instances: u32) -> DrainView {
+    DrainView { since: drain.since, deadline: drain.deadline, leases, instances }
+}
+
+fn count(many: usize) -> u32 {
+    u32::try_from(many).expect("instances are bounded by max_instances")
+}

@@ -1,0 +1,234 @@
+//! How the controller's words read: one line of plain English each, and the short name that programs use.
+//!
+//! The API, the journal and the tool all say it with these, so that one thing is never called by two names.
+
+use std::fmt;
+
+use super::message::{
+    Cancelled, Deadline, End, Exit, Failure, Interruption, LeaseState, StartFailure, StopReason, What, Why,
+};
+use crate::quantity::show_duration;
+
+/// The numbers of a limit, in its unit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Figures {
+    /// What one more would need.
+    pub need: u64,
+    /// What there is, or what the limit is.
+    pub have: u64,
+    /// What both are counted in.
+    pub unit: &'static str,
+}
+
+impl Why {
+    /// The limit's name in answers.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            Why::QueueFull { .. } => "queue_full",
+            Why::WaitExpired { .. } => "wait_expired",
+            Why::HostDraining => "host_draining",
+            Why::PoolDraining => "pool_draining",
+            Why::NeverFits { .. } => "never_fits",
+            Why::MemoryPromised { .. } => "memory_promised",
+            Why::MemoryAvailable { .. } => "memory_available",
+            Why::Cpu { .. } => "cpu",
+            Why::MaxInstances { .. } => "max_instances",
+            Why::Starts { .. } => "max_starts",
+            Why::Backoff { .. } => "starts_failing",
+            Why::NoTelemetry(_) => "no_telemetry",
+            Why::EngineUnreachable(_) => "engine_unreachable",
+        }
+    }
+
+    /// Its numbers, where it has any.
+    pub fn figures(&self) -> Option<Figures> {
+        let of = |need, have, unit| Some(Figures { need, have, unit });
+        match self {
+            Why::NeverFits { need, have }
+            | Why::MemoryPromised { need, have }
+            | Why::MemoryAvailable { need, have } => of(need.get(), have.get(), "bytes"),
+            Why::Cpu { need, have } => of(need.get(), have.get(), "millicores"),
+            Why::QueueFull { queued, limit } => of(u64::from(*queued) + 1, u64::from(*limit), "requests"),
+            Why::MaxInstances { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "instances"),
+            Why::Starts { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "starts"),
+            Why::WaitExpired { .. }
+            | Why::HostDraining
+            | Why::PoolDraining
+            | Why::Backoff { .. }
+            | Why::NoTelemetry(_)
+            | Why::EngineUnreachable(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Why {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Why::QueueFull { queued, limit } => write!(f, "{queued} requests wait already, max_queued is {limit}"),
+            Why::WaitExpired { waited, blocked_by: None } => write!(f, "waited {}", show_duration(*waited)),
+            Why::WaitExpired { waited, blocked_by: Some(why) } => {
+                write!(f, "waited {}, and could not start because {why}", show_duration(*waited))
+            }
+            Why::HostDraining => write!(f, "the host is drained and takes no new work"),
+            Why::PoolDraining => write!(f, "the pool is drained and takes no new work"),
+            Why::NeverFits { need, have } => {
+                write!(f, "one instance needs {need}, and the host has {have} for containers in all")
+            }
+            Why::MemoryPromised { need, have } => {
+                write!(f, "one more needs {need}, and {have} of the host's memory is not promised yet")
+            }
+            Why::MemoryAvailable { need, have } => {
+                write!(f, "one more needs {need}, and {have} is available above the floor")
+            }
+            Why::Cpu { need, have } => write!(f, "one more needs {need} cores, and {have} are not promised yet"),
+            Why::MaxInstances { have, limit } => {
+                write!(f, "{have} instances exist or are being stopped, max_instances is {limit}")
+            }
+            Why::Starts { have, limit } => write!(f, "{have} starts are under way, max_starts is {limit}"),
+            Why::Backoff { failures, last, .. } => write!(f, "{failures} starts in a row failed, the last: {last}"),
+            Why::NoTelemetry(why) => write!(f, "the host's state is not known: {why}"),
+            Why::EngineUnreachable(why) => write!(f, "the container engine does not answer: {why}"),
+        }
+    }
+}
+
+impl fmt::Display for Exit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.code {
+            // A shell's convention, and the engine's: 128 and the signal's number.
+            Some(code @ 129..=192) => write!(f, "signal {}", code - 128),
+            Some(code) => write!(f, "exit code {code}"),
+            None => write!(f, "nobody saw how"),
+        }
+    }
+}
+
+impl fmt::Display for StartFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            StartFailure::ImageMissing(image) => write!(f, "the engine has no image `{image}`"),
+            StartFailure::NotReady(why) => write!(f, "{why}"),
+            StartFailure::Died(exit) => write!(f, "it ended before it was ready ({exit})"),
+            StartFailure::Engine(why) => write!(f, "{why}"),
+        }
+    }
+}
+
+impl End {
+    /// The terminal state's name.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            End::Completed => "completed",
+            End::Failed(_) => "failed",
+            End::Cancelled(_) => "cancelled",
+            End::Expired(_) => "expired",
+            End::Interrupted(_) => "interrupted",
+            End::Refused(_) => "refused",
+        }
+    }
+
+    /// What of that state it was, as a short name.
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            End::Completed => "released",
+            End::Failed(Failure::Died(_)) => "died",
+            End::Failed(Failure::Vanished) => "vanished",
+            End::Failed(Failure::Overran) => "overran",
+            End::Cancelled(Cancelled::ByCaller) => "by_caller",
+            End::Cancelled(Cancelled::CallerGone) => "caller_gone",
+            End::Expired(Deadline::FirstUse) => "first_use_timeout",
+            End::Expired(Deadline::Idle) => "idle_timeout",
+            End::Expired(Deadline::Runtime) => "max_runtime",
+            End::Interrupted(Interruption::Drain) => "drain",
+            End::Refused(why) => why.code(),
+        }
+    }
+}
+
+impl fmt::Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            End::Completed => write!(f, "its caller released it"),
+            End::Failed(Failure::Died(exit)) => write!(f, "its instance ended ({exit})"),
+            End::Failed(Failure::Vanished) => write!(f, "its container vanished"),
+            End::Failed(Failure::Overran) => write!(f, "what was run in it went past its limit"),
+            End::Cancelled(Cancelled::ByCaller) => write!(f, "its caller took it back"),
+            End::Cancelled(Cancelled::CallerGone) => write!(f, "its caller hung up"),
+            End::Expired(Deadline::FirstUse) => write!(f, "nobody used it within first_use_timeout"),
+            End::Expired(Deadline::Idle) => write!(f, "nobody used it for idle_timeout"),
+            End::Expired(Deadline::Runtime) => write!(f, "it ran for max_runtime"),
+            End::Interrupted(Interruption::Drain) => write!(f, "the window of a drain was over"),
+            End::Refused(why) => write!(f, "{why}"),
+        }
+    }
+}
+
+impl LeaseState {
+    /// The state's name for callers: an executing lease under a drain is `draining`.
+    pub const fn code(&self) -> &'static str {
+        match self {
+            LeaseState::Queued { starting: false, .. } => "queued",
+            LeaseState::Queued { starting: true, .. } => "starting",
+            LeaseState::Executing { draining: None, .. } => "executing",
+            LeaseState::Executing { draining: Some(_), .. } => "draining",
+            LeaseState::Ended { end, .. } => end.code(),
+        }
+    }
+}
+
+impl StopReason {
+    /// Its short name.
+    pub const fn code(self) -> &'static str {
+        match self {
+            StopReason::Used => "used",
+            StopReason::StartFailed => "start_failed",
+            StopReason::Died => "died",
+            StopReason::Unanswering => "unanswering",
+            StopReason::Aged => "aged",
+            StopReason::Surplus => "surplus",
+            StopReason::Drain => "drain",
+            StopReason::Unknown => "unknown",
+        }
+    }
+}
+
+impl fmt::Display for StopReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            StopReason::Used => "its lease ended",
+            StopReason::StartFailed => "its start failed",
+            StopReason::Died => "its first process ended",
+            StopReason::Unanswering => "it stopped answering",
+            StopReason::Aged => "it was warm for max_age",
+            StopReason::Surplus => "more are warm than wanted",
+            StopReason::Drain => "its pool is drained",
+            StopReason::Unknown => "it belongs to nobody",
+        })
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            What::InstanceStarting => write!(f, "instance is being started"),
+            What::InstanceWarm(took) => write!(f, "instance is warm after {}", show_duration(*took)),
+            What::InstanceStartFailed(why) => write!(f, "instance could not be started: {why}"),
+            What::InstanceStopping(why) => write!(f, "instance is being stopped: {why}"),
+            What::InstanceStuck(why, tries) => {
+                write!(f, "instance would not stop at try {tries}: {why}, trying again")
+            }
+            What::InstanceGone => write!(f, "instance is gone"),
+            What::LeaseQueued => write!(f, "lease waits"),
+            What::LeaseGranted(waited) => write!(f, "lease granted after {}", show_duration(*waited)),
+            What::LeaseEnded(end) => write!(f, "lease {}: {end}", end.code()),
+            What::RequestRefused(why) => write!(f, "request refused: {why}"),
+            What::DrainBegan(_) => write!(f, "drain began"),
+            What::Drained => write!(f, "drained: nothing is left"),
+            What::Undrained => write!(f, "drain taken back"),
+            What::EngineBack => write!(f, "the container engine answers"),
+            What::EngineLost(why) => write!(f, "the container engine does not answer, starting nothing: {why}"),
+            What::TelemetryLost(why) => write!(f, "the host's memory is not known, starting nothing: {why}"),
+            What::TelemetryBack => write!(f, "the host's memory is known"),
+        }
+    }
+}

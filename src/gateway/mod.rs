@@ -1,0 +1,230 @@
+//! Bytes between callers and instances.
+//!
+//! Every instance that runs has a *door* here: its container, and its network namespace held open. A stream
+//! goes through a door to a port on the instance's own loopback, or runs a command inside. When the door is
+//! closed because the instance is being stopped, every stream through it ends at once.
+//!
+//! Payload never enters the controller. The gateway only notes *that* a lease moved bytes; the daemon takes
+//! the notes on each of its turns, so a busy stream costs the controller one word a second.
+//!
+//! Invariants: no stream outlives its door; memory a stream is two fixed buffers; no clock in here.
+//!
+//! Deliberately absent: reading what is carried, TCP towards callers, tokens.
+
+mod activity;
+mod devtools;
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes};
+use tokio::net::TcpStream;
+use tokio::sync::{Semaphore, watch};
+
+use self::activity::{Activity, Noted};
+use crate::control::message::{InstanceId, LeaseId};
+use crate::docker::{ContainerId, Docker, DockerError, Exec, Execed};
+use crate::netns::{Netns, NetnsError, Target};
+use crate::quantity::Bytes;
+
+/// Connecting on a loopback takes microseconds; an instance too busy to accept gets this long.
+const DIAL_DEADLINE: Duration = Duration::from_secs(5);
+/// Each direction of a stream has one buffer of this size.
+const BUFFER: usize = 64 << 10;
+/// What is kept of each of a command's two outputs.
+const OUTPUT_MOST: Bytes = Bytes::mib(1);
+/// Commands that may run at once in one instance: each holds up to twice `OUTPUT_MOST` here.
+const EXECS: usize = 8;
+
+/// Doors to all instances that run; cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Gateway {
+    netns: Netns,
+    doors: Arc<Mutex<BTreeMap<InstanceId, Door>>>,
+    activity: Arc<Activity>,
+}
+
+/// The way to one instance.
+#[derive(Debug, Clone)]
+struct Door {
+    docker: Docker,
+    container: ContainerId,
+    target: Target,
+    execs: Arc<Semaphore>,
+    /// Open as long as the sender lives.
+    open: watch::Receiver<()>,
+}
+
+/// Keeps a door open; dropping it closes the door and ends all streams through it.
+#[derive(Debug)]
+pub struct DoorKeeper {
+    instance: InstanceId,
+    doors: Arc<Mutex<BTreeMap<InstanceId, Door>>>,
+    _open: watch::Sender<()>,
+}
+
+/// A command to run inside an instance.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecOrder {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// Environment on top of the container's.
+    pub env: BTreeMap<String, String>,
+    /// The folder it runs in.
+    pub cwd: Option<String>,
+    /// Its standard input.
+    pub stdin: Vec<u8>,
+    /// How long it may run.
+    pub timeout: Duration,
+}
+
+/// Why nothing goes through.
+#[derive(Debug, thiserror::Error)]
+pub enum GatewayError {
+    /// The instance is not there, or is being stopped.
+    #[error("instance {0} is not running")]
+    Closed(InstanceId),
+    /// The port cannot be reached.
+    #[error("cannot connect to port {port} of instance {instance}")]
+    Dial {
+        /// Of which.
+        instance: InstanceId,
+        /// Which.
+        port: u16,
+        /// Why.
+        #[source]
+        source: NetnsError,
+    },
+    /// The command cannot be run.
+    #[error("cannot run a command in instance {instance}")]
+    Exec {
+        /// In which.
+        instance: InstanceId,
+        /// Why.
+        #[source]
+        source: DockerError,
+    },
+    /// As many commands as may run at once do.
+    #[error("{EXECS} commands run in instance {0} already")]
+    Busy(InstanceId),
+    /// Its browser does not answer as one.
+    #[error("the browser of instance {instance} does not answer: {why}")]
+    DevTools {
+        /// Of which.
+        instance: InstanceId,
+        /// What it did instead.
+        why: String,
+    },
+}
+
+impl Gateway {
+    /// A gateway without doors.
+    pub fn new(netns: Netns) -> Gateway {
+        Gateway { netns, doors: Arc::default(), activity: Arc::default() }
+    }
+
+    /// Opens the door to an instance, for as long as the answer is kept.
+    pub fn open(&self, instance: InstanceId, docker: Docker, container: ContainerId, target: Target) -> DoorKeeper {
+        let (keep, open) = watch::channel(());
+        let door = Door { docker, container, target, execs: Arc::new(Semaphore::new(EXECS)), open };
+        self.doors().insert(instance, door);
+        DoorKeeper { instance, doors: self.doors.clone(), _open: keep }
+    }
+
+    /// Connects to a port on an instance's own loopback.
+    ///
+    /// # Errors
+    /// When the instance is not running, or nothing accepts there.
+    pub async fn dial(&self, instance: InstanceId, port: u16) -> Result<TcpStream, GatewayError> {
+        let door = self.door(instance)?;
+        let dialled = self.netns.dial(&door.target, port, DIAL_DEADLINE).await;
+        dialled.map_err(|source| GatewayError::Dial { instance, port, source })
+    }
+
+    /// Carries bytes between a caller and an instance until either side ends or the door closes.
+    pub async fn carry<S>(&self, lease: &LeaseId, instance: InstanceId, near: S, mut far: TcpStream)
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        let Ok(mut door) = self.door(instance) else {
+            return; // It was stopped while the caller upgraded.
+        };
+        let notes = self.activity.of(lease);
+        let mut near = Noted::new(near, notes.clone());
+        let closed = async move { while door.open.changed().await.is_ok() {} };
+        tokio::select! {
+            // Either leg's error is its end; the caller sees the stream close.
+            _ = copy_bidirectional_with_sizes(&mut near, &mut far, BUFFER, BUFFER) => {}
+            () = closed => {}
+        }
+        drop(notes);
+    }
+
+    /// Runs a command to its end, within its time and a bounded output. Running counts as activity.
+    ///
+    /// # Errors
+    /// When the instance is not running, too much runs in it, or the engine cannot do it.
+    pub async fn exec(&self, lease: &LeaseId, instance: InstanceId, order: ExecOrder) -> Result<Execed, GatewayError> {
+        let mut door = self.door(instance)?;
+        let place = door.execs.clone().try_acquire_owned().map_err(|_| GatewayError::Busy(instance))?;
+        let notes = self.activity.of(lease);
+        let _running = notes.running();
+        let exec = Exec {
+            command: order.command,
+            env: order.env,
+            cwd: order.cwd,
+            stdin: order.stdin,
+            limit: OUTPUT_MOST,
+            timeout: order.timeout,
+        };
+        let ran = tokio::select! {
+            ran = door.docker.exec(&door.container, &exec) => ran,
+            () = async { while door.open.changed().await.is_ok() {} } => return Err(GatewayError::Closed(instance)),
+        };
+        drop(place);
+        ran.map_err(|source| GatewayError::Exec { instance, source })
+    }
+
+    /// Asks a browser for `/json/version` on this port: the answer is what makes it ready.
+    ///
+    /// # Errors
+    /// When it is not running, or does not answer 200 in time.
+    pub async fn devtools_answers(&self, instance: InstanceId, port: u16) -> Result<(), GatewayError> {
+        let stream = self.dial(instance, port).await?;
+        devtools::version(stream).await.map_err(|why| GatewayError::DevTools { instance, why })
+    }
+
+    /// The leases that did something since this was last asked.
+    pub fn take_active(&self) -> Vec<LeaseId> {
+        self.activity.take()
+    }
+
+    fn door(&self, instance: InstanceId) -> Result<Door, GatewayError> {
+        self.doors().get(&instance).cloned().ok_or(GatewayError::Closed(instance))
+    }
+
+    fn doors(&self) -> MutexGuard<'_, BTreeMap<InstanceId, Door>> {
+        self.doors.lock().expect("nobody panics while holding the doors")
+    }
+}
+
+impl Drop for DoorKeeper {
+    fn drop(&mut self) {
+        if let Ok(mut doors) = self.doors.lock() {
+            doors.remove(&self.instance);
+        }
+    }
+}
+
+/// An error with all that caused it, on one line.
+pub fn chain(error: &dyn std::error::Error) -> String {
+    let mut line = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        line.push_str(": ");
+        line.push_str(&error.to_string());
+        cause = error.source();
+    }
+    line
+}
