@@ -1,5 +1,0 @@
-//! Being built.
-/// Check.
-pub fn check() {}
-/// Read.
-pub fn read() {}

@@ -1,0 +1,236 @@
+//! From a profile's text to the checked profile, or to all of its mistakes at once.
+//!
+//! Every key is declared once: how it looks, what range it may have, and beside it its default with the
+//! reason. Keys are read first, each by itself; then come the rules between them, which look only at
+//! values that were right by themselves. A rule that is broken is reported at the key that breaks it.
+//!
+//! Invariant: a [`HostProfile`] comes out exactly if no mistake was noted. Not here: anything that
+//! needs the machine (its memory, its engine, whether an image exists).
+
+mod fields;
+mod pool;
+mod shape;
+#[cfg(test)]
+mod tests;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::profile::check::fields::{Fields, Notes};
+use crate::profile::mistake::{Mistake, Place, Source, Wrong};
+use crate::profile::tree::{Tree, quote};
+use crate::profile::{Amount, Class, ClassName, Host, HostProfile, Mistakes, Reported};
+use crate::quantity::{Bytes, MilliCpu, Permille};
+
+/// The largest file that is read as a profile. As many pools as allowed, with every key and its
+/// comment, are about a fifth of it; more is some other file.
+const LARGEST_FILE: usize = 1 << 20;
+
+/// Most pools of a host. Each has its own stock, queue and metrics, all listed by every status answer.
+const MOST_POOLS: usize = 64;
+
+/// Most classes of a host. Each is another queue in each pool.
+const MOST_CLASSES: usize = 32;
+
+/// The largest amount of memory any key takes: more than any host has, and far from overflowing a sum.
+const MOST_MEMORY: Bytes = Bytes::mib(16 << 20);
+
+/// The most cores any key takes: more than any host has.
+const MOST_CORES: MilliCpu = MilliCpu::cores(1024);
+
+/// The classes that every host has, whether its profile names them or not.
+const OWN_CLASSES: [&str; 2] = ["interactive", "batch"];
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// The profile in a file.
+///
+/// # Errors
+/// When the file cannot be read, and when anything in it is wrong.
+pub fn read(path: &Path) -> Result<HostProfile, Reported> {
+    let unreadable = |source: io::Error| Reported::Unreadable { path: path.into(), source };
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(unreadable)?;
+    // One byte more than allowed is enough to see that the file is too large.
+    file.take(LARGEST_FILE as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    let name = path.display().to_string();
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(check(&name, &text)?),
+        Err(error) if error.as_bytes().len() > LARGEST_FILE => Err(Reported::Mistakes(too_large(&name))),
+        Err(error) => {
+            let at = error.utf8_error().valid_up_to();
+            let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+            let wrong = Wrong::new("expected text in UTF-8, found other bytes");
+            Err(Reported::Mistakes(single(&name, text, at, wrong)))
+        }
+    }
+}
+
+/// The profile that a text describes; `file` is what its mistakes call it.
+///
+/// # Errors
+/// All mistakes in it.
+pub fn check(file: &str, text: &str) -> Result<HostProfile, Mistakes> {
+    if text.len() > LARGEST_FILE {
+        return Err(too_large(file));
+    }
+    let source = Arc::new(Source { file: file.into(), text: text.into() });
+    let mut tree = Tree::parse(&source);
+    let notes = Notes::new(&mut tree);
+    let profile = profile(&tree, &notes);
+    match (notes.into_mistakes(), profile) {
+        (Some(mistakes), _) => Err(mistakes),
+        (None, Some(profile)) => Ok(profile),
+        (None, None) => unreachable!("a key has no value and nobody noted why"),
+    }
+}
+
+fn too_large(file: &str) -> Mistakes {
+    let wrong = Wrong::new("a profile has at most 1 MiB, and this file is larger");
+    single(file, String::new(), 0, wrong)
+}
+
+/// A report of one mistake, in a text that cannot be checked.
+fn single(file: &str, text: String, at: usize, wrong: Wrong) -> Mistakes {
+    let place = Place::new(&Arc::new(Source { file: file.into(), text }), at..at);
+    Mistakes::from(vec![Mistake::new(&place, "", wrong)]).expect("one mistake is a report")
+}
+
+fn profile(tree: &Tree, notes: &Notes) -> Option<HostProfile> {
+    let mut root = Fields::root(tree, notes);
+    let host = host(root.section("host", "[host]"));
+    let class_tables = root.section("class", "[class.interactive]");
+    let class_names = class_names(class_tables.as_ref());
+    let classes = classes(class_tables);
+    let pool_tables = root.section("pool", "[pool.chromium]");
+    // A pool section that is no table at all was noted as such.
+    if pool_tables.as_ref().map_or(!root.has("pool"), |pools| pools.len() == 0) {
+        let hint = "add a table such as: [pool.chromium]".to_owned();
+        let place = pool_tables.as_ref().map_or(root.place(), Fields::place);
+        root.clash(place, "pool", Wrong::new("at least one pool is required").hint(hint));
+    }
+    root.finish();
+    let mut pools = BTreeMap::new();
+    let mut complete = true;
+    if let Some(tables) = pool_tables {
+        limit_count(&tables, MOST_POOLS, "pools");
+        for (name, fields) in tables.sections("[pool.chromium]") {
+            tables.name_is_right(name, table_name);
+            match pool::pool(fields, &class_names) {
+                Some(pool) => drop(pools.insert(crate::profile::PoolName::new(name), pool)),
+                None => complete = false,
+            }
+        }
+    }
+    complete.then_some(HostProfile { host, classes, pools })
+}
+
+fn host(fields: Option<Fields<'_>>) -> Host {
+    // 10 %: 400 MiB of 4 GiB, for the engine, the logs and this daemon. Large hosts should say less.
+    let mut reserve_memory = Amount::Share(Permille::new(100));
+    // Half a core: the engine's and the daemon's own work at a few starts per second.
+    let mut reserve_cpu = MilliCpu::new(500);
+    // 5 %: room for the files of the images, which would otherwise be read from disk again and again.
+    let mut floor = Amount::Share(Permille::new(50));
+    // Twice: browsers and sandboxes mostly wait, for the network or for their caller.
+    let mut cpu_overcommit = Permille::new(2000);
+    // Three, as E2B starts per node: more at once only makes each of them slower.
+    let mut max_starts = 3;
+    let mut name = None;
+
+    if let Some(mut host) = fields {
+        let is_name = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '.';
+        let expected = "1 to 63 letters, digits, `-` and `.`";
+        let name_shape = shape::text(expected, |s| (1..=63).contains(&s.len()) && s.chars().all(is_name));
+        // Without one it is the machine's own host name, which only the daemon knows.
+        name = host.read("name", name_shape).map(Some).or(None).value;
+        // A reserve or floor of everything would leave nothing to lend.
+        let shares = Permille::new(0)..=Permille::new(950);
+        if let Some(mut reserve) = host.section("reserve", "{ memory = \"6%\", cpu = \"1\" }") {
+            let memory = shape::amount(MOST_MEMORY, shares.clone());
+            reserve_memory = reserve.read("memory", memory).or(reserve_memory).value;
+            let cpu = shape::cores(MilliCpu::new(0)..=MOST_CORES);
+            reserve_cpu = reserve.read("cpu", cpu).or(reserve_cpu).value;
+            reserve.finish();
+        }
+        floor = host.read("floor", shape::amount(MOST_MEMORY, shares)).or(floor).value;
+        // Below 100 % cores would lie idle by decree; ten times is where nothing finishes any more.
+        let overcommit = shape::share(Permille::new(1000)..=Permille::new(10_000));
+        cpu_overcommit = host.read("cpu_overcommit", overcommit).or(cpu_overcommit).value;
+        max_starts = host.read("max_starts", shape::count(1..=64)).or(max_starts).value;
+        host.finish();
+    }
+    Host { name, reserve_memory, reserve_cpu, floor, cpu_overcommit, max_starts }
+}
+
+/// What a pool may name as its class: also one with mistakes in it, so that these are reported once.
+fn class_names(tables: Option<&Fields<'_>>) -> BTreeSet<String> {
+    let written = tables.map(|tables| tables.sections("[class.interactive]")).unwrap_or_default();
+    OWN_CLASSES.into_iter().chain(written.iter().map(|(name, _)| *name)).map(String::from).collect()
+}
+
+fn classes(tables: Option<Fields<'_>>) -> BTreeMap<ClassName, Class> {
+    let mut classes: BTreeMap<ClassName, Class> =
+        OWN_CLASSES.into_iter().map(|name| (ClassName::new(name), default_class(name))).collect();
+    if let Some(tables) = tables {
+        limit_count(&tables, MOST_CLASSES, "classes");
+        for (name, fields) in tables.sections("[class.interactive]") {
+            tables.name_is_right(name, table_name);
+            classes.insert(ClassName::new(name), class(fields, default_class(name)));
+        }
+    }
+    classes
+}
+
+/// What a class expects that says nothing itself.
+fn default_class(name: &str) -> Class {
+    let (target, max, queued) = match name {
+        // Somebody watches: a second is felt, half a minute is given up on. More than 200 waiting would
+        // not be served within that.
+        "interactive" => (1, 30, 200),
+        // Nobody watches: jobs come by the thousand and are content with the hour.
+        "batch" => (5 * 60, 3600, 5000),
+        // Another program waits; most clients' own limits are minutes.
+        _ => (10, 5 * 60, 1000),
+    };
+    Class { target_wait: Duration::from_secs(target), max_wait: Duration::from_secs(max), max_queued: queued }
+}
+
+fn class(mut fields: Fields<'_>, default: Class) -> Class {
+    // Callers hold a connection or a ticket that long; a day is longer than either lives.
+    let target = fields.read("target_wait", shape::time(Duration::ZERO..=DAY));
+    let max = fields.read("max_wait", shape::time(Duration::from_millis(1)..=DAY)).or(default.max_wait);
+    let target = target.or(default.target_wait.min(max.value));
+    if target.sound && max.sound && target.value > max.value {
+        let [t, m] = [target.value, max.value].map(shape::spell_time);
+        let wrong = Wrong::new(format!("expected at most `max_wait`, which is {m}, found {t}"));
+        fields.clash(&target.place, "target_wait", wrong);
+    }
+    // Each waiting request costs a few KiB of the daemon's memory.
+    let max_queued = fields.read("max_queued", shape::count(1..=100_000)).or(default.max_queued).value;
+    fields.finish();
+    Class { target_wait: target.value, max_wait: max.value, max_queued }
+}
+
+/// The rule for names of pools and classes, which stand in labels, container names and metrics.
+fn table_name(name: &str) -> Result<(), Wrong> {
+    let body = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let good = name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(body);
+    if good && name.len() <= 32 {
+        return Ok(());
+    }
+    let expected = "a name of 1 to 32 characters of `a-z 0-9 -`, beginning with a letter";
+    Err(Wrong::new(format!("expected {expected}, found {}", quote(name))))
+}
+
+fn limit_count(tables: &Fields<'_>, most: usize, what: &str) {
+    if tables.len() > most {
+        let found = tables.len();
+        let wrong = Wrong::new(format!("expected at most {most} {what}, found {found}"));
+        tables.note(wrong);
+    }
+}
