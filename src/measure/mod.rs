@@ -1,1 +1,144 @@
-//! Being built.
+//! What the host and its containers use, read from the kernel: one [`Sample`] a look.
+//!
+//! Think of a meter reader with a ring of keys: doors are found and opened once ([`Measure::follow`]),
+//! and every round only reads the dials. Files stay open and are read in one piece from their start, so a
+//! round costs microseconds a container, and a file whose container is gone says so itself (`ENODEV`).
+//!
+//! ```text
+//! root.rs     where /proc and the cgroups are; where a process's cgroup is
+//! file.rs     one kernel file: kept open, bounded, whole
+//! host.rs     meminfo, stat, pressure
+//! cgroup.rs   memory and processor time of one container, cgroup v1 and v2
+//! rate.rs     a counter between two looks
+//! ```
+//!
+//! What comes from crates: `cgroups-rs` says which hierarchy the host has and where the v1 controllers are
+//! mounted; `procfs` reads the texts of `/proc`. The values of a cgroup are read by parsers of our own,
+//! because `cgroups-rs` answers 0 where a file is missing, unreadable or says `max`, and a supervisor that
+//! takes "unknown" for "nothing used" overfills its host; the tests compare ours with its values.
+//!
+//! Invariants: a figure that is missing, mangled, cut short or not allowed is an [`Unread`] with its
+//! reason, never 0, and takes no other figure with it. The first look at a counter has no rate. A process's
+//! cgroup is read from the process, never put together from names. Instances are read before the host, and
+//! MemAvailable last, so that memory taken during a round is missing from what is available.
+//!
+//! Not here: clocks (`now` comes in), ages of figures and levels of pressure (`control`), wake-ups by PSI
+//! triggers, limits and freezing, a host that is itself in a limited cgroup.
+//!
+//! [`Unread`]: crate::control::message::Unread
+
+mod cgroup;
+mod file;
+mod host;
+mod rate;
+mod root;
+
+#[cfg(test)]
+mod live;
+#[cfg(test)]
+mod tests;
+
+pub use root::Root;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::PathBuf;
+
+use crate::control::message::{InstanceId, Sample};
+use crate::quantity::Instant;
+
+use cgroup::Cgroup;
+use file::Page;
+use host::Host;
+
+/// Reads the host and the followed instances. Its calls block for as long as the kernel takes to answer.
+#[derive(Debug)]
+pub struct Measure {
+    root: Root,
+    page: Page,
+    host: Host,
+    instances: BTreeMap<InstanceId, Cgroup>,
+}
+
+/// Why an instance cannot be followed.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum MeasureError {
+    /// Its process is gone, or we may not look at it.
+    #[error("cannot look at process `{pid}`")]
+    Process {
+        /// Which.
+        pid: u32,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The kernel's list of the process's cgroups says something else than it should.
+    #[error("cannot tell the cgroup of process `{pid}`: {why}")]
+    Odd {
+        /// Which.
+        pid: u32,
+        /// What was wrong, in one line.
+        why: String,
+    },
+    /// The process is not in a cgroup of its own: the figures would be those of the whole host.
+    #[error("process `{pid}` is in the cgroup `{path}`, which is not its own")]
+    NotItsOwn {
+        /// Which.
+        pid: u32,
+        /// In which.
+        path: String,
+    },
+    /// The cgroup, or a file in it, cannot be opened.
+    #[error("cannot open `{path}`")]
+    Open {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Measure {
+    /// Nothing is followed, and nothing opened, yet.
+    pub fn new(root: Root) -> Measure {
+        Measure { host: Host::new(&root), root, page: Page::new(), instances: BTreeMap::new() }
+    }
+
+    /// Measures this instance from the next sample on; `pid` is its container's first process.
+    ///
+    /// An instance that was followed already is found anew, and its rates begin again. Costs three open
+    /// files an instance until it is forgotten.
+    ///
+    /// # Errors
+    /// When the process has no cgroup of its own that can be opened; nothing of that instance is followed then.
+    pub fn follow(&mut self, instance: InstanceId, pid: u32) -> Result<(), MeasureError> {
+        self.instances.remove(&instance);
+        let place = self.root.place_of(pid, &mut self.page)?;
+        self.instances.insert(instance, Cgroup::open(&place)?);
+        Ok(())
+    }
+
+    /// Measures this instance no more, and closes its files.
+    pub fn forget(&mut self, instance: InstanceId) {
+        self.instances.remove(&instance);
+    }
+
+    /// Which instances are measured.
+    pub fn followed(&self) -> impl Iterator<Item = InstanceId> {
+        self.instances.keys().copied()
+    }
+
+    /// Looks at everything once. `now` is read by the caller just before: rates divide by the time since the last one.
+    pub fn sample(&mut self, now: Instant) -> Sample {
+        let mut instances = BTreeMap::new();
+        for (instance, cgroup) in &mut self.instances {
+            instances.insert(*instance, cgroup.read(now, &mut self.page));
+        }
+        let cpu = self.host.cpu(&mut self.page);
+        let pressure = self.host.pressure(&mut self.page);
+        let memory = self.host.memory(&mut self.page);
+        Sample { memory, cpu, pressure, instances }
+    }
+}
