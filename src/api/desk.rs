@@ -72,9 +72,10 @@ impl Desk {
     pub async fn ask(&self, call: Call) -> Result<Reply, Ending> {
         let id = CallId(self.asked.fetch_add(1, Ordering::Relaxed));
         let (answer, waiting) = oneshot::channel();
+        let acquires = acquires(&call);
         let question = Question { id, call, answer };
         self.questions.send(question).await.map_err(|_| Ending)?;
-        let mut open = Open { id, waiting, left: &self.left, answered: false };
+        let mut open = Open { id, acquires, waiting, left: &self.left, answered: false };
         let reply = (&mut open.waiting).await;
         open.answered = true;
         reply.map_err(|_| Ending)
@@ -84,6 +85,7 @@ impl Desk {
 /// A question that has no answer yet.
 struct Open<'a> {
     id: CallId,
+    acquires: bool,
     waiting: oneshot::Receiver<Reply>,
     left: &'a mpsc::UnboundedSender<Left>,
     answered: bool,
@@ -94,13 +96,18 @@ impl Drop for Open<'_> {
         if self.answered {
             return;
         }
-        let granted = self.waiting.try_recv().ok().as_ref().and_then(granted_lease);
+        let granted = self.waiting.try_recv().ok().filter(|_| self.acquires).as_ref().and_then(granted_lease);
         // Nobody listens any more only when the daemon ends.
         let _ = self.left.send(Left { call: self.id, granted });
     }
 }
 
-/// The lease that this answer grants, if it grants one.
+/// Whether this call's answer may be a grant that only its caller knows of.
+pub fn acquires(call: &Call) -> bool {
+    matches!(call, Call::Acquire(_))
+}
+
+/// The lease that this answer to an acquire grants, if it grants one.
 pub fn granted_lease(reply: &Reply) -> Option<LeaseId> {
     match reply {
         Reply::Lease(view) => match view.state {

@@ -1,2 +1,5 @@
-//! Being built.
-fn main() {}
+//! `stokerctl`: the tool. Arguments in, exit code out.
+
+fn main() -> std::process::ExitCode {
+    stoker::ctl::main()
+}

@@ -1,0 +1,79 @@
+//! Exit codes, and how an error is said: the chain of causes once, at the top.
+
+use std::io::Write;
+use std::process::ExitCode;
+
+use crate::api::client::ClientError;
+use crate::api::problem::Problem;
+use crate::profile::Reported;
+
+/// The codes, for the end of every help text.
+pub const HELP: &str = "\
+Exit codes:
+    0  it was done
+    1  it failed
+    2  the arguments are not as they must be
+    4  there is no such lease, pool or class
+   69  stokerd cannot be reached, or cannot have what it needs
+   75  refused for now: a limit, a drain or the wait; trying again later may help
+   78  the host profile has mistakes
+  exec ends with the exit code of its command; 124 when that ran past its limit";
+
+/// The arguments, or the request that was made of them, are not as they must be.
+pub const USAGE: u8 = 2;
+/// A command inside ran past its limit, as timeout(1) says it.
+pub const OVERRAN: u8 = 124;
+
+const FAILED: u8 = 1;
+const NOT_FOUND: u8 = 4;
+/// EX_UNAVAILABLE of sysexits(3).
+const UNAVAILABLE: u8 = 69;
+/// EX_TEMPFAIL of sysexits(3).
+const TRY_LATER: u8 = 75;
+/// EX_CONFIG of sysexits(3).
+const PROFILE: u8 = 78;
+
+/// Says what went wrong on standard error, and picks the code for it.
+pub fn report(program: &str, error: &anyhow::Error) -> ExitCode {
+    let mut text = format!("{program}: {error:#}\n");
+    if let Some(hint) = hint(error) {
+        text.push_str(&format!("\nhint: {hint}\n"));
+    }
+    // Nobody may be there to read it.
+    let _ = std::io::stderr().write_all(text.as_bytes());
+    ExitCode::from(code(error))
+}
+
+fn code(error: &anyhow::Error) -> u8 {
+    if error.downcast_ref::<Reported>().is_some() {
+        return PROFILE;
+    }
+    match error.downcast_ref::<ClientError>() {
+        Some(ClientError::Unreachable { .. } | ClientError::TooLate(_)) => UNAVAILABLE,
+        Some(ClientError::Refused(problem)) => match problem.status {
+            400 => USAGE,
+            404 => NOT_FOUND,
+            429 | 503 | 504 => TRY_LATER,
+            _ => FAILED,
+        },
+        Some(ClientError::Broken(_) | ClientError::BrokenAnswer(_) | ClientError::Unreadable(_)) => FAILED,
+        None if error.downcast_ref::<crate::api::server::SocketError>().is_some() => UNAVAILABLE,
+        None => FAILED,
+    }
+}
+
+fn hint(error: &anyhow::Error) -> Option<String> {
+    match error.downcast_ref::<ClientError>()? {
+        ClientError::Unreachable { .. } => {
+            Some("is stokerd running? `--socket PATH` or STOKER_SOCKET says where it serves".into())
+        }
+        ClientError::Refused(problem) => problem.retry_after_s.map(|s| match **problem {
+            Problem { limit: Some(ref limit), .. } => format!("{limit}: try again in {s}s"),
+            _ => format!("try again in {s}s"),
+        }),
+        ClientError::Broken(_)
+        | ClientError::BrokenAnswer(_)
+        | ClientError::TooLate(_)
+        | ClientError::Unreadable(_) => None,
+    }
+}

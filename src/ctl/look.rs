@@ -1,0 +1,230 @@
+//! How answers look: tables for people, one line a thing, aligned.
+//!
+//! Colour only underlines what a word says too, only on a terminal, and never with `NO_COLOR`.
+
+use std::io::IsTerminal;
+
+use crate::api::wire::{FigureBody, HostBody, LeaseBody, PoolBody};
+use crate::quantity::{Bytes, MilliCpu, Permille, show_duration};
+
+/// Rows under a head, each column as wide as its widest cell. Numbers are right-aligned by their head's `>`.
+pub(super) fn table(head: &[&str], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        let name = head[column].trim_start_matches('>').chars().count();
+        rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0).max(name)
+    };
+    let widths: Vec<usize> = (0..head.len()).map(width).collect();
+    let line = |cells: &mut dyn Iterator<Item = String>| {
+        let mut line = String::new();
+        for ((cell, width), name) in cells.zip(&widths).zip(head) {
+            let gap = " ".repeat(width.saturating_sub(cell.chars().count()));
+            let (before, after) = if name.starts_with('>') { (gap.as_str(), "") } else { ("", gap.as_str()) };
+            line.push_str(&format!("{before}{cell}{after}  "));
+        }
+        format!("{}\n", line.trim_end())
+    };
+    let mut text = line(&mut head.iter().map(|name| name.trim_start_matches('>').to_owned()));
+    for row in rows {
+        text.push_str(&line(&mut row.iter().cloned()));
+    }
+    text
+}
+
+/// The host at a glance.
+pub(super) fn host(host: &HostBody) -> String {
+    let state = match (&host.drain, host.ready) {
+        (Some(drain), _) if drain.instances == 0 => "drained",
+        (Some(_), _) => "draining",
+        (None, true) => "ready",
+        (None, false) => "not ready",
+    };
+    let dot = paint("●", if host.ready { Green } else { Yellow });
+    let mut text = format!("{dot} {} is {state}, up {}\n", host.name, millis(host.up_ms));
+    let mut say = |name: &str, value: String| text.push_str(&format!("  {name:>9}: {value}\n"));
+    say("version", host.version.clone());
+    say("engine", match &host.engine.detail {
+        None => "answers".into(),
+        Some(why) => format!("does not answer: {why}"),
+    });
+    say("memory", figure(&host.memory, |memory| {
+        let of = |bytes| Bytes::new(bytes).to_string();
+        format!("{} of {} available", of(memory.available_bytes), of(memory.total_bytes))
+    }));
+    if let (Some(limit), Some(floor)) = (host.memory_limit_bytes, host.floor_bytes) {
+        let (promised, limit) = (Bytes::new(host.memory_promised_bytes), Bytes::new(limit));
+        say("promised", format!("{promised} of {limit} for containers, floor {}", Bytes::new(floor)));
+    }
+    say("cpu", figure(&host.cpu, |cpu| {
+        format!("{} of {} cores busy", MilliCpu::new(cpu.busy_millis), MilliCpu::new(cpu.cores_millis))
+    }));
+    say("stalls", figure(&host.pressure, |stalls| {
+        let share = |permille| Permille::new(permille).to_string();
+        let (memory, full) = (share(stalls.memory_some_permille), share(stalls.memory_full_permille));
+        let (cpu, io) = (share(stalls.cpu_some_permille), share(stalls.io_some_permille));
+        format!("memory {memory} (all tasks {full}), cpu {cpu}, disk {io} of the last 10s")
+    }));
+    say("starts", format!("{} of {} under way", host.starting, host.max_starts));
+    if let Some(drain) = &host.drain {
+        say("drain", format!(
+            "{} leases and {} instances left, interrupts in {}",
+            drain.leases,
+            drain.instances,
+            millis(drain.interrupts_in_ms)
+        ));
+    }
+    text
+}
+
+/// All pools, a line each, and below it what keeps them.
+pub(super) fn pools(pools: &[PoolBody]) -> String {
+    let head =
+        ["POOL", "KIND", ">WARM", ">STARTING", ">LEASED", ">STOPPING", ">QUEUED", ">MAX", ">HOLDS", ">PROMISED"];
+    let rows: Vec<Vec<String>> = pools
+        .iter()
+        .map(|pool| {
+            vec![
+                pool.name.clone(),
+                pool.kind.clone(),
+                format!("{}/{}", pool.warm, pool.stock),
+                pool.starting.to_string(),
+                pool.leased.to_string(),
+                pool.stopping.to_string(),
+                pool.queued.to_string(),
+                pool.max_instances.to_string(),
+                Bytes::new(pool.memory_bytes).to_string(),
+                Bytes::new(pool.promised_bytes).to_string(),
+            ]
+        })
+        .collect();
+    let mut text = table(&head, &rows);
+    for pool in pools {
+        for note in notes(pool) {
+            text.push_str(&format!("{} {}: {note}\n", paint("!", Yellow), pool.name));
+        }
+    }
+    text
+}
+
+/// All leases, a line each.
+pub(super) fn leases(leases: &[LeaseBody]) -> String {
+    if leases.is_empty() {
+        return "no leases\n".into();
+    }
+    let head = ["LEASE", "POOL", "CLASS", "TENANT", "STATE", ">WAITED", ">RUNNING", ">ENDS IN", ">IDLE ENDS IN", "NOTE"];
+    let time = |ms: Option<u64>| ms.map_or_else(|| "-".into(), millis);
+    let rows: Vec<Vec<String>> = leases
+        .iter()
+        .map(|lease| {
+            let note = match (&lease.detail, &lease.blocked_by, lease.place) {
+                (Some(detail), _, _) => detail.clone(),
+                (None, Some(limit), _) => limit.detail.clone(),
+                (None, None, Some(place)) => format!("place {place}"),
+                (None, None, None) => String::new(),
+            };
+            vec![
+                lease.id.clone(),
+                lease.pool.clone(),
+                lease.class.clone(),
+                lease.tenant.clone(),
+                lease.state.clone(),
+                millis(lease.waited_ms),
+                time(lease.running_ms),
+                time(lease.ends_in_ms),
+                time(lease.idle_ends_in_ms),
+                note,
+            ]
+        })
+        .collect();
+    table(&head, &rows)
+}
+
+/// Everything about one thing, a line each, as its JSON names it.
+pub(super) fn fields(thing: &serde_json::Value) -> String {
+    let Some(map) = thing.as_object() else { return format!("{thing}\n") };
+    let widest = map.keys().map(|key| key.trim_end_matches("_ms").len()).max().unwrap_or(0);
+    let mut text = String::new();
+    for (key, value) in map {
+        let (name, value) = match (key.strip_suffix("_ms"), key.strip_suffix("_bytes"), value) {
+            (Some(name), _, serde_json::Value::Number(ms)) => (name, millis(ms.as_u64().unwrap_or(0))),
+            (_, Some(name), serde_json::Value::Number(n)) => (name, Bytes::new(n.as_u64().unwrap_or(0)).to_string()),
+            (_, _, serde_json::Value::String(said)) => (key.as_str(), said.clone()),
+            (_, _, serde_json::Value::Object(inner)) => {
+                (key.as_str(), inner.get("detail").and_then(|d| d.as_str()).map_or(value.to_string(), str::to_owned))
+            }
+            (_, _, value) => (key.as_str(), value.to_string()),
+        };
+        text.push_str(&format!("{name:>widest$}: {value}\n"));
+    }
+    text
+}
+
+/// What warming up still waits for, on one line.
+pub(super) fn warming(pools: &[PoolBody]) -> String {
+    let each = pools.iter().filter(|pool| pool.drain.is_none()).map(|pool| {
+        let blocked = pool.blocked_by.as_ref().map_or(String::new(), |limit| format!(" ({})", limit.detail));
+        format!("{} {} of {} warm, {} starting{blocked}", pool.name, pool.warm, pool.stock, pool.starting)
+    });
+    each.collect::<Vec<_>>().join("; ")
+}
+
+/// Milliseconds as people read them.
+pub(super) fn millis(ms: u64) -> String {
+    show_duration(std::time::Duration::from_millis(ms))
+}
+
+fn notes(pool: &PoolBody) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(drain) = &pool.drain {
+        notes.push(match drain.instances {
+            0 => "drained".into(),
+            left => format!("draining, {left} instances left"),
+        });
+    }
+    if let Some(limit) = &pool.blocked_by {
+        notes.push(format!("starts nothing: {}", limit.detail));
+    }
+    if pool.stuck > 0 {
+        notes.push(format!("{} instances would not stop at the first try", pool.stuck));
+    }
+    if let Some(wait) = pool.oldest_wait_ms {
+        notes.push(format!("the oldest request has waited {}", millis(wait)));
+    }
+    notes
+}
+
+fn figure<T>(figure: &FigureBody<T>, say: impl Fn(&T) -> String) -> String {
+    match (&figure.value, figure.age_ms) {
+        (Some(value), Some(age)) if figure.telemetry == "stale" => format!("{}, {} ago", say(value), millis(age)),
+        (Some(value), _) => say(value),
+        (None, _) => format!("unknown: {}", figure.detail.as_deref().unwrap_or("no reason given")),
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Colour {
+    Green,
+    Yellow,
+}
+use Colour::{Green, Yellow};
+
+fn paint(text: &str, colour: Colour) -> String {
+    if !std::io::stdout().is_terminal() || std::env::var_os("NO_COLOR").is_some() {
+        return text.into();
+    }
+    let code = match colour {
+        Green => 32,
+        Yellow => 33,
+    };
+    format!("\u{1b}[{code}m{text}\u{1b}[0m")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_and_numbers_stand_right() {
+        let rows = [["a", "1"], ["bcd", "100"]].map(|row| row.map(String::from).to_vec());
+        assert_eq!(table(&["NAME", ">N"], &rows), "NAME    N\na       1\nbcd   100\n");
+    }
+}

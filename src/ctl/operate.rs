@@ -1,0 +1,107 @@
+//! The verbs of operators: the host, its pools, and drains.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use tokio::time::{interval, timeout};
+
+use super::{Drain, Progress, Tool, look, put, say};
+use crate::api::wire::{DrainAnswer, DrainBody, HostBody, Leases, PoolBody, Pools};
+
+/// Between two looks at what is being waited for.
+const LOOK_AGAIN: Duration = Duration::from_millis(250);
+
+impl Tool {
+    pub(super) async fn status(&self) -> anyhow::Result<ExitCode> {
+        let host: HostBody = self.client.get("/v1/host").await?;
+        let pools: Pools = self.client.get("/v1/pools").await?;
+        let leases: Leases = self.client.get("/v1/leases").await?;
+        let live: Vec<_> = leases.leases.into_iter().filter(|lease| lease.reason.is_none()).collect();
+        let answer = serde_json::json!({ "host": host, "pools": pools.pools, "leases": live });
+        self.print(&answer, |_| {
+            format!("{}\n{}\n{}", look::host(&host), look::pools(&pools.pools), look::leases(&live))
+        })
+    }
+
+    pub(super) async fn pools(&self) -> anyhow::Result<ExitCode> {
+        let pools: Pools = self.client.get("/v1/pools").await?;
+        self.print(&pools, |all| look::pools(&all.pools))
+    }
+
+    pub(super) async fn ready(&self, wait: Option<Duration>) -> anyhow::Result<ExitCode> {
+        let mut progress = Progress::default();
+        let become_ready = async {
+            let mut again = interval(LOOK_AGAIN);
+            loop {
+                again.tick().await;
+                let host: HostBody = self.client.get("/v1/host").await?;
+                let pools: Pools = self.client.get("/v1/pools").await?;
+                if host.ready || wait.is_none() {
+                    return Ok::<_, anyhow::Error>((host, pools));
+                }
+                progress.show(&match host.engine.detail {
+                    Some(why) => format!("warming up: the engine does not answer: {why}"),
+                    None => format!("warming up: {}", look::warming(&pools.pools)),
+                });
+            }
+        };
+        let reached = timeout(wait.unwrap_or(Duration::MAX), become_ready).await;
+        progress.end();
+        match reached {
+            Ok(found) => {
+                let (host, pools) = found?;
+                let said = if host.ready { "ready\n".into() } else { format!("not ready: {}\n", look::warming(&pools.pools)) };
+                self.print(&host, |_| said)?;
+                Ok(if host.ready { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+            }
+            Err(_) => anyhow::bail!("not ready in time"),
+        }
+    }
+
+    pub(super) async fn drain(&self, drain: Drain) -> anyhow::Result<ExitCode> {
+        let body = DrainBody { window: Some(humantime::format_duration(drain.window).to_string()) };
+        let path = place(drain.pool.as_deref());
+        let answer: serde_json::Value = self.client.post(&format!("{path}/drain"), &body, Duration::ZERO).await?;
+        if !drain.wait {
+            return self.print(&answer, |_| "draining; `stokerctl undrain` takes it back\n".into());
+        }
+        let mut progress = Progress::default();
+        let mut again = interval(LOOK_AGAIN);
+        loop {
+            again.tick().await;
+            let Some(now) = self.drain_at(drain.pool.as_deref()).await? else {
+                progress.end();
+                say("the drain was taken back");
+                return Ok(ExitCode::FAILURE);
+            };
+            if now.instances == 0 {
+                progress.end();
+                put("drained: nothing is left\n")?;
+                return Ok(ExitCode::SUCCESS);
+            }
+            let leases = match now.leases {
+                0 => String::new(),
+                many => format!("{many} leases, interrupted in {}, ", look::millis(now.interrupts_in_ms / 1000 * 1000)),
+            };
+            progress.show(&format!("draining: {leases}{} instances left", now.instances));
+        }
+    }
+
+    pub(super) async fn undrain(&self, pool: Option<&str>) -> anyhow::Result<ExitCode> {
+        let path = place(pool);
+        let answer: serde_json::Value = self.client.post(&format!("{path}/undrain"), &(), Duration::ZERO).await?;
+        self.print(&answer, |_| "takes work again\n".into())
+    }
+
+    async fn drain_at(&self, pool: Option<&str>) -> anyhow::Result<Option<DrainAnswer>> {
+        let path = place(pool);
+        Ok(match pool {
+            Some(_) => self.client.get::<PoolBody>(&path).await?.drain,
+            None => self.client.get::<HostBody>(&path).await?.drain,
+        })
+    }
+}
+
+fn place(pool: Option<&str>) -> String {
+    pool.map_or_else(|| "/v1/host".into(), |pool| format!("/v1/pools/{pool}"))
+}

@@ -1,0 +1,125 @@
+//! The engine as the loop hears of it: whether it answers, what it has, and what happens in it.
+//!
+//! One task connects, clears away what an earlier daemon left, and then listens to the engine's events while
+//! it lists everything again and again: events hasten, the listing is the truth. When the connection breaks,
+//! the engine is unknown, nothing is declared dead, and the task connects anew.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::pin::pin;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::StreamExt;
+use futures_util::stream;
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use super::World;
+use super::clock;
+use crate::control::message::{Engine, Exit, Input, Listing, News};
+use crate::docker::{Docker, DockerError, EngineEvent, Owner};
+use crate::gateway::chain;
+
+/// Events are lost when the engine restarts or a subscriber is slow; a listing costs a millisecond.
+const LIST_EVERY: Duration = Duration::from_secs(15);
+/// Between two tries to reach an engine that does not answer.
+const CONNECT_AGAIN: Duration = Duration::from_secs(1);
+/// Containers of an earlier daemon that are removed at once: the engine takes about as long for one as for eight.
+const CLEAR_AT_ONCE: usize = 8;
+
+/// The engine as it was last reached; empty before it ever was.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Slot(Arc<Mutex<Option<Docker>>>);
+
+impl Slot {
+    /// The engine, if it was ever reached.
+    pub(super) fn get(&self) -> Option<Docker> {
+        self.0.lock().expect("nobody panics while holding the slot").clone()
+    }
+
+    fn set(&self, docker: Docker) {
+        *self.0.lock().expect("nobody panics while holding the slot") = Some(docker);
+    }
+}
+
+/// Where the engine is and whose containers are ours.
+#[derive(Debug, Clone)]
+pub(super) struct Address {
+    pub(super) socket: PathBuf,
+    pub(super) owner: Owner,
+}
+
+/// Follows the engine for as long as the daemon runs.
+pub(super) async fn follow(world: World, address: Address) {
+    let mut cleared = false;
+    loop {
+        let why = match once(&world, &address, &mut cleared).await {
+            Ok(()) => "its stream of events ended".to_owned(),
+            Err(error) => chain(&error),
+        };
+        world.tell(Input::Engine(Engine::Unreachable(why))).await;
+        sleep(CONNECT_AGAIN).await;
+    }
+}
+
+/// One connection, from its beginning to its end.
+async fn once(world: &World, address: &Address, cleared: &mut bool) -> Result<(), DockerError> {
+    let docker = Docker::connect(&address.socket, address.owner.clone()).await?;
+    if !*cleared {
+        clear_leftovers(&docker, address.owner.run).await?;
+        *cleared = true;
+    }
+    world.engine.set(docker.clone());
+    let mut events = pin!(docker.events());
+    let mut list = interval(LIST_EVERY);
+    list.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            _ = list.tick() => {
+                let listing = listing(&docker).await?;
+                world.tell(Input::Engine(Engine::Reachable)).await;
+                world.tell(Input::Listed(listing)).await;
+            }
+            event = events.next() => match event {
+                Some(Ok(event)) => tell_event(world, event).await,
+                Some(Err(error)) => return Err(error),
+                None => return Ok(()),
+            }
+        }
+    }
+}
+
+async fn listing(docker: &Docker) -> Result<Listing, DockerError> {
+    let asked_at = clock::now();
+    let running: BTreeMap<_, _> =
+        docker.list().await?.into_iter().map(|container| (container.instance, container.running)).collect();
+    Ok(Listing { asked_at, running })
+}
+
+async fn tell_event(world: &World, event: EngineEvent) {
+    let (instance, news) = match event {
+        EngineEvent::Died { instance, exit_code } => (instance, News::Exited(Exit { code: exit_code })),
+        EngineEvent::Removed { instance } => (instance, News::Gone),
+        // Which process it was and at which level is read from the cgroup, in a later version.
+        EngineEvent::Oom { .. } => return,
+    };
+    world.tell(Input::Instance(instance, news)).await;
+}
+
+/// Removes what an earlier daemon of this host left: this version adopts nothing.
+async fn clear_leftovers(docker: &Docker, run: u32) -> Result<(), DockerError> {
+    let leftovers: Vec<_> = docker.list().await?.into_iter().filter(|container| container.run != run).collect();
+    let removed = stream::iter(leftovers)
+        .map(|container| docker.stop_and_remove(container.instance, Duration::ZERO))
+        .buffer_unordered(CLEAR_AT_ONCE)
+        .collect::<Vec<_>>()
+        .await;
+    for result in removed {
+        match result {
+            // One that will not go is met again as a stranger, each time everything is listed.
+            Err(error) if error.is_unreachable() => return Err(error),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,246 @@
+//! One task for each instance, from the order to start until its container is gone.
+//!
+//! ```text
+//! create -> start -> open its door -> probe until it answers -> watch its first process
+//!    \________\____________\___________________\_______________________\______> stop, remove
+//! ```
+//!
+//! Because one task does all of it, no two engine calls on one instance ever run at once, and a stop waits
+//! for a create that is under way instead of missing the container it makes. Only the probing is cut short.
+//! It reports facts and decides nothing; it ends when nothing of the instance is left.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::sleep;
+
+use super::World;
+use super::clock;
+use super::look::Eyes;
+use crate::control::message::{Input, InstanceId, News, StartFailure};
+use crate::docker::{Docker, DockerError, Running};
+use crate::gateway::{DoorKeeper, chain};
+use crate::netns::Target;
+use crate::profile::{Pool, PoolName, Probe};
+use crate::quantity::{Bytes, Instant};
+
+/// Between two tries of a probe: a browser becomes ready within some hundred milliseconds.
+const PROBE_AGAIN: Duration = Duration::from_millis(50);
+/// A probe command that takes longer than this counts as not answered, and is tried again.
+const PROBE_COMMAND: Duration = Duration::from_secs(5);
+/// Orders to stop that one task may not have taken yet; more say nothing new.
+const STOPS: usize = 4;
+
+/// An order to stop: time between the polite signal and the kill.
+type Grace = Duration;
+
+/// All tasks that keep an instance.
+#[derive(Debug)]
+pub(super) struct Keepers {
+    world: World,
+    stops: BTreeMap<InstanceId, mpsc::Sender<Grace>>,
+}
+
+impl Keepers {
+    pub(super) fn new(world: World) -> Keepers {
+        Keepers { world, stops: BTreeMap::new() }
+    }
+
+    /// Makes an instance, and keeps it.
+    pub(super) fn start(&mut self, instance: InstanceId, name: PoolName, pool: Arc<Pool>, deadline: Instant) {
+        let (sender, stops) = mpsc::channel(STOPS);
+        self.stops.insert(instance, sender);
+        let keeper = Keeper { world: self.world.clone(), instance };
+        tokio::spawn(async move { keeper.keep(name, pool, deadline, stops).await });
+    }
+
+    /// Stops and removes an instance, also one that nobody here knows.
+    pub(super) fn stop(&mut self, instance: InstanceId, grace: Grace) {
+        self.stops.retain(|_, sender| !sender.is_closed());
+        let sender = self.stops.entry(instance).or_insert_with(|| {
+            let (sender, stops) = mpsc::channel(STOPS);
+            let keeper = Keeper { world: self.world.clone(), instance };
+            tokio::spawn(async move { keeper.end(stops, None).await });
+            sender
+        });
+        // A full channel has enough orders; a closed one belongs to a task that has just seen it go.
+        let _ = sender.try_send(grace);
+    }
+
+    /// Asks a warm instance whether it still answers.
+    pub(super) fn probe(&self, instance: InstanceId, probe: &Probe) {
+        let Probe::DevTools { port } = *probe else {
+            return; // The first process of a sandbox is watched; its command is asked only at the start.
+        };
+        let world = self.world.clone();
+        tokio::spawn(async move {
+            let answered = world.gateway.devtools_answers(instance, port).await.is_ok();
+            world.tell(Input::Instance(instance, News::Probed(answered))).await;
+        });
+    }
+}
+
+#[derive(Debug)]
+struct Keeper {
+    world: World,
+    instance: InstanceId,
+}
+
+/// What there is of an instance that runs; dropping it closes the door and stops the measuring.
+#[derive(Debug)]
+struct Alive {
+    running: Running,
+    _door: DoorKeeper,
+    _measured: Measured,
+}
+
+#[derive(Debug)]
+struct Measured(Eyes, InstanceId);
+
+impl Drop for Measured {
+    fn drop(&mut self) {
+        self.0.eyes.forget(self.1);
+    }
+}
+
+impl Keeper {
+    async fn keep(&self, name: PoolName, pool: Arc<Pool>, deadline: Instant, mut stops: mpsc::Receiver<Grace>) {
+        let Some(docker) = self.world.engine.get() else {
+            let why = "the container engine is not connected".into();
+            self.say(News::StartFailed(StartFailure::Engine(why))).await;
+            return self.end(stops, None).await;
+        };
+        // Never cut short: a create whose caller has left goes on in the engine.
+        let alive = match self.make(&docker, &name, &pool).await {
+            Ok(alive) => alive,
+            Err(failure) => {
+                self.say(News::StartFailed(failure)).await;
+                return self.end(stops, None).await;
+            }
+        };
+        let ready = tokio::select! {
+            ready = self.probe_until_ready(&docker, &alive, &pool, deadline) => ready,
+            grace = stops.recv() => {
+                drop(alive);
+                return self.end(stops, grace).await;
+            }
+        };
+        self.say(ready.map_or_else(News::StartFailed, |()| News::Ready)).await;
+        let first = tokio::select! {
+            exit = docker.died(&alive.running) => {
+                self.say(News::Exited(exit)).await;
+                None
+            }
+            grace = stops.recv() => grace,
+        };
+        drop(alive);
+        self.end(stops, first).await;
+    }
+
+    /// Creates and starts the container, and opens its door.
+    async fn make(&self, docker: &Docker, name: &PoolName, pool: &Pool) -> Result<Alive, StartFailure> {
+        let container = docker.create(self.instance, name, pool).await.map_err(failure)?;
+        self.say(News::Created).await;
+        let running = docker.start(&container).await.map_err(failure)?;
+        let target = Target::of(running.pid());
+        // Whatever was opened by the pid of a process that runs still is that process's.
+        if running.has_ended() {
+            return Err(StartFailure::Died(docker.died(&running).await));
+        }
+        let refused = |error| StartFailure::Engine(format!("cannot hold its network namespace: {error}"));
+        let target = target.map_err(refused)?;
+        self.say(News::Started).await;
+        self.world.eyes.follow(self.instance, running.pid());
+        let measured = Measured(self.world.eyes.clone(), self.instance);
+        let door = self.world.gateway.open(self.instance, docker.clone(), container, target);
+        Ok(Alive { running, _door: door, _measured: measured })
+    }
+
+    async fn probe_until_ready(
+        &self,
+        docker: &Docker,
+        alive: &Alive,
+        pool: &Pool,
+        deadline: Instant,
+    ) -> Result<(), StartFailure> {
+        let mut last = String::from("it was not asked");
+        while clock::now() < deadline {
+            if alive.running.has_ended() {
+                return Err(StartFailure::Died(docker.died(&alive.running).await));
+            }
+            match self.probe_once(docker, alive, &pool.template.probe).await {
+                Ok(()) => return Ok(()),
+                Err(why) => last = why,
+            }
+            sleep(PROBE_AGAIN).await;
+        }
+        let limit = crate::quantity::show_duration(pool.deadlines.start_timeout);
+        Err(StartFailure::NotReady(format!("not ready within start_timeout, {limit}: {last}")))
+    }
+
+    async fn probe_once(&self, docker: &Docker, alive: &Alive, probe: &Probe) -> Result<(), String> {
+        match probe {
+            Probe::DevTools { port } => {
+                let asked = self.world.gateway.devtools_answers(self.instance, *port).await;
+                asked.map_err(|error| chain(&error))
+            }
+            Probe::Command(command) => {
+                let order = crate::docker::Exec {
+                    command: command.clone(),
+                    env: BTreeMap::new(),
+                    cwd: None,
+                    stdin: Vec::new(),
+                    limit: Bytes::new(4096),
+                    timeout: PROBE_COMMAND,
+                };
+                match docker.exec(alive.running.container(), &order).await {
+                    Ok(ran) if ran.exit_code == Some(0) => Ok(()),
+                    Ok(ran) if ran.timed_out => Err("its probe command did not end".into()),
+                    Ok(ran) => {
+                        let said = String::from_utf8_lossy(&ran.stderr).trim().to_owned();
+                        let code = ran.exit_code.map_or("no exit code".into(), |code| format!("exit code {code}"));
+                        Err(format!("its probe command ended with {code}: {said}"))
+                    }
+                    Err(error) => Err(chain(&error)),
+                }
+            }
+        }
+    }
+
+    /// Waits for an order to stop, if there is none yet, and carries out each until nothing is left.
+    async fn end(&self, mut stops: mpsc::Receiver<Grace>, first: Option<Grace>) {
+        let mut next = first;
+        loop {
+            let Some(grace) = (match next.take() {
+                Some(grace) => Some(grace),
+                None => stops.recv().await,
+            }) else {
+                return; // The daemon is ending; the instance lives on.
+            };
+            let result = match self.world.engine.get() {
+                Some(docker) => docker.stop_and_remove(self.instance, grace).await.map_err(|error| chain(&error)),
+                None => Err("the container engine is not connected".into()),
+            };
+            match result {
+                Ok(()) => {
+                    stops.close();
+                    return self.say(News::Gone).await;
+                }
+                Err(why) => self.say(News::StopFailed(why)).await,
+            }
+        }
+    }
+
+    async fn say(&self, news: News) {
+        self.world.tell(Input::Instance(self.instance, news)).await;
+    }
+}
+
+fn failure(error: DockerError) -> StartFailure {
+    match error {
+        DockerError::ImageMissing { image } => StartFailure::ImageMissing(image),
+        error => StartFailure::Engine(chain(&error)),
+    }
+}

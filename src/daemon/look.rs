@@ -1,0 +1,95 @@
+//! The measuring thread: looks at the host once a second and hands the loop what it saw.
+//!
+//! A thread of its own, because reading `/proc` can block when the host is in trouble, and that is when the
+//! loop must go on. Between looks it is told which instances to follow.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
+use std::{io, thread};
+
+use tokio::sync::mpsc;
+
+use super::clock;
+use crate::control::message::{Input, InstanceId, Sample};
+use crate::measure::{Measure, Root};
+
+/// The kernel's pressure averages lag by about two seconds; looking more often reads the same twice.
+const EVERY: Duration = Duration::from_secs(1);
+/// The second look comes soon, so that the rates, and with them the first starts, need not wait a second.
+const SECOND: Duration = Duration::from_millis(100);
+/// Orders to follow or forget that may stand before the thread; instances come and go by the hundred at most.
+const ORDERS: usize = 4096;
+
+/// What the thread is told.
+#[derive(Debug)]
+enum Order {
+    Follow(InstanceId, u32),
+    Forget(InstanceId),
+}
+
+/// The way to tell the measuring thread which instances there are; cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Eyes {
+    orders: SyncSender<Order>,
+}
+
+impl Eyes {
+    /// Starts the thread; it ends when the last [`Eyes`] are gone, or the loop is.
+    pub(super) fn open(samples: mpsc::Sender<Input>) -> io::Result<Eyes> {
+        let (orders, incoming) = sync_channel(ORDERS);
+        thread::Builder::new().name("measure".into()).spawn(move || look(&incoming, &samples))?;
+        Ok(Eyes { orders })
+    }
+
+    /// Measures this instance from here on.
+    pub(super) fn follow(&self, instance: InstanceId, pid: u32) {
+        self.order(Order::Follow(instance, pid));
+    }
+
+    /// Measures it no more.
+    pub(super) fn forget(&self, instance: InstanceId) {
+        self.order(Order::Forget(instance));
+    }
+
+    fn order(&self, order: Order) {
+        match self.orders.try_send(order) {
+            Ok(()) => {}
+            // The thread hangs in the kernel. What is not followed counts as unknown, which is the truth.
+            Err(TrySendError::Full(_)) => {}
+            // The daemon is ending.
+            Err(TrySendError::Disconnected(_)) => {}
+        }
+    }
+}
+
+fn look(orders: &Receiver<Order>, samples: &mpsc::Sender<Input>) {
+    let mut measure = Measure::new(Root::host());
+    let mut next = clock::now();
+    let mut looks = 0u64;
+    loop {
+        let now = clock::now();
+        if now >= next {
+            let sample = measure.sample(now);
+            looks += 1;
+            next = now.after(if looks == 1 { SECOND } else { EVERY });
+            if hand_over(samples, sample).is_err() {
+                return;
+            }
+        }
+        match orders.recv_timeout(next.since(clock::now())) {
+            // One that cannot be followed has ended, or will be unknown: the sample says so by its absence.
+            Ok(Order::Follow(instance, pid)) => drop(measure.follow(instance, pid)),
+            Ok(Order::Forget(instance)) => measure.forget(instance),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => return,
+        }
+    }
+}
+
+/// Hands a sample to the loop; one that finds the loop behind is dropped, since the next says more.
+fn hand_over(samples: &mpsc::Sender<Input>, sample: Sample) -> Result<(), ()> {
+    match samples.try_send(Input::Sample(Box::new(sample))) {
+        Ok(()) | Err(mpsc::error::TrySendError::Full(_)) => Ok(()),
+        Err(mpsc::error::TrySendError::Closed(_)) => Err(()),
+    }
+}
