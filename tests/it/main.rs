@@ -1,1 +1,3 @@
-//! Being built.
+//! What can be seen from outside the crate.
+
+mod netns_sockets;
