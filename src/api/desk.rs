@@ -112,7 +112,9 @@ pub fn granted_lease(reply: &Reply) -> Option<LeaseId> {
     match reply {
         Reply::Lease(view) => match view.state {
             LeaseState::Executing { used: false, .. } => Some(view.id.clone()),
-            LeaseState::Executing { used: true, .. } | LeaseState::Queued { .. } | LeaseState::Ended { .. } => None,
+            LeaseState::Executing { used: true, .. }
+            | LeaseState::Queued { .. }
+            | LeaseState::Ended { .. } => None,
         },
         Reply::Leases(_) | Reply::Use { .. } | Reply::Pools(_) | Reply::Host(_) | Reply::Refused(_) => None,
     }

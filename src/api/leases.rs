@@ -1,11 +1,11 @@
 //! The life of a lease over HTTP.
 
 use axum::Extension;
+use axum::Json;
 use axum::body::Bytes;
 use axum::extract::{Path, Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use axum::Json;
 use serde::Deserialize;
 
 use super::problem::Problem;
@@ -92,11 +92,17 @@ pub(super) async fn renew(
     show(&api, Call::Renew(lease_id(id), by)).await
 }
 
-pub(super) async fn release(State(api): State<Api>, Path(id): Path<String>) -> Result<Json<LeaseBody>, Problem> {
+pub(super) async fn release(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+) -> Result<Json<LeaseBody>, Problem> {
     show(&api, Call::Release(lease_id(id))).await
 }
 
-pub(super) async fn cancel(State(api): State<Api>, Path(id): Path<String>) -> Result<Json<LeaseBody>, Problem> {
+pub(super) async fn cancel(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+) -> Result<Json<LeaseBody>, Problem> {
     show(&api, Call::Cancel(lease_id(id))).await
 }
 

@@ -57,7 +57,10 @@ pub(super) async fn pools(State(api): State<Api>) -> Result<Json<Pools>, Problem
     Ok(Json(Pools { pools: pools.iter().map(PoolBody::from).collect() }))
 }
 
-pub(super) async fn pool(State(api): State<Api>, Path(name): Path<String>) -> Result<Json<PoolBody>, Problem> {
+pub(super) async fn pool(
+    State(api): State<Api>,
+    Path(name): Path<String>,
+) -> Result<Json<PoolBody>, Problem> {
     show_pool(&api, PoolName::new(name)).await
 }
 

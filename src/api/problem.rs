@@ -144,7 +144,11 @@ impl From<Refusal> for Problem {
                 let detail = format!("there is no class `{class}`");
                 let hint = Some(suggestion(class.as_str(), &known));
                 let title = "there is no such class";
-                Problem { known, hint, ..Problem::new(StatusCode::BAD_REQUEST, "no_such_class", title, detail) }
+                Problem {
+                    known,
+                    hint,
+                    ..Problem::new(StatusCode::BAD_REQUEST, "no_such_class", title, detail)
+                }
             }
             Refusal::NoSuchLease(lease) => {
                 let detail = format!("there is no lease `{lease}`, or it ended more than ten minutes ago");
@@ -154,7 +158,9 @@ impl From<Refusal> for Problem {
             Refusal::NotExecuting(view) => {
                 let body = LeaseBody::from(&*view);
                 let (status, detail) = match &view.state {
-                    LeaseState::Ended { end, .. } => (StatusCode::GONE, format!("it is {}: {end}", body.state)),
+                    LeaseState::Ended { end, .. } => {
+                        (StatusCode::GONE, format!("it is {}: {end}", body.state))
+                    }
                     LeaseState::Queued { .. } | LeaseState::Executing { .. } => {
                         (StatusCode::CONFLICT, format!("it is {} and has no instance yet", body.state))
                     }

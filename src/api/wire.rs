@@ -261,7 +261,7 @@ pub struct FigureBody<T> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detail: Option<String>,
     /// The figure itself; absent, never zero, where it is unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<T>,
 }
 

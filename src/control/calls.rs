@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
+use super::Controller;
 use super::admission;
 use super::drain::Drain;
 use super::lease::{Lease, Limits, State, WATCHERS};
 use super::message::{
-    Acquire, Call, CallId, Cancelled, End, Failure, LeaseId, Refusal, Reply, Scope, Verdict, WaitFor, What, Why,
+    Acquire, Call, CallId, Cancelled, End, Failure, LeaseId, Refusal, Reply, Scope, Verdict, WaitFor, What,
+    Why,
 };
 use super::timer::Timer;
-use super::Controller;
 use crate::profile::{Class, ClassName, PoolName};
 use crate::quantity::Instant;
 
@@ -92,7 +93,8 @@ impl Controller {
         let pool = self.pool(&request.pool);
         let warm = pool.spec.warm.clone();
         pool.demand.arrived(now, &warm);
-        let place = pool.queue.join(request.lease.clone(), class_name.clone(), now, now.after(class.target_wait));
+        let place =
+            pool.queue.join(request.lease.clone(), class_name.clone(), now, now.after(class.target_wait));
         let limits = Limits::new(&pool.spec.deadlines, request.max_runtime, request.idle_timeout);
         let deadline = now.after(wait);
         let id = request.lease.clone();

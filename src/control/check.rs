@@ -5,11 +5,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::Controller;
 use super::lease::State;
 use super::message::LeaseId;
 use super::pool::{Counts, Life, Pool};
 use super::timer::Timer;
-use super::Controller;
 
 /// An invariant that does not hold: what, with the names it concerns.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -46,7 +46,9 @@ impl Controller {
             })?;
         }
         let leased: u32 = self.pools.values().map(|pool| pool.counts.leased).sum();
-        ensure(leased as usize == lent.len(), || format!("{leased} instances are leased to {} leases", lent.len()))
+        ensure(leased as usize == lent.len(), || {
+            format!("{leased} instances are leased to {} leases", lent.len())
+        })
     }
 
     fn check_pool(&self, pool: &Pool) -> Result<(), Broken> {
@@ -66,14 +68,18 @@ impl Controller {
                 Life::Stopping { .. } => counts.stopping += 1,
             }
             let leased = matches!(instance.life, Life::Leased { .. });
-            ensure(timed != leased, || format!("{id} is {:?}, and its timer is set: {timed}", instance.life))?;
+            ensure(timed != leased, || {
+                format!("{id} is {:?}, and its timer is set: {timed}", instance.life)
+            })?;
         }
         ensure(counts == pool.counts, || format!("{name} counts {:?} and has {counts:?}", pool.counts))?;
         ensure(ready == pool.ready, || format!("{name}: the ready set is not the warm instances"))?;
         ensure(pool.total() <= pool.spec.max_instances, || {
             format!("{name} has {} instances, {} allowed", pool.total(), pool.spec.max_instances)
         })?;
-        ensure(pool.queue.len() == 0 || pool.counts.warm == 0, || format!("{name}: somebody waits beside a warm one"))?;
+        ensure(pool.queue.len() == 0 || pool.counts.warm == 0, || {
+            format!("{name}: somebody waits beside a warm one")
+        })?;
         for (class, queued) in pool.queue.classes() {
             let most = self.profile.classes[class].max_queued;
             ensure(*queued <= most, || format!("{name}: {queued} of class {class} wait, {most} allowed"))?;
@@ -119,7 +125,9 @@ impl Controller {
                 ensure(self.calls.get(call) == Some(&lease.id), || format!("call {call:?} is not kept"))?;
             }
         }
-        ensure(waiting == self.calls.len(), || format!("{} calls wait, leases know {waiting}", self.calls.len()))
+        ensure(waiting == self.calls.len(), || {
+            format!("{} calls wait, leases know {waiting}", self.calls.len())
+        })
     }
 }
 

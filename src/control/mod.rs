@@ -77,8 +77,11 @@ pub struct Controller {
 impl Controller {
     /// A controller of an empty host with this name; `run` tells this run's instances from an earlier one's.
     pub fn new(profile: HostProfile, name: String, run: u32, now: Instant) -> Controller {
-        let pools =
-            profile.pools.iter().map(|(name, spec)| (name.clone(), Pool::new(name.clone(), spec.clone()))).collect();
+        let pools = profile
+            .pools
+            .iter()
+            .map(|(name, spec)| (name.clone(), Pool::new(name.clone(), spec.clone())))
+            .collect();
         Controller {
             profile,
             name,

@@ -6,13 +6,14 @@
 
 use std::time::Duration;
 
+use super::Controller;
 use super::host::Belief;
 use super::message::{
-    End, Engine, Exit, Failure, InstanceId, LeaseId, Listing, News, Output, Sample, StartFailure, StopReason, What,
+    End, Engine, Exit, Failure, InstanceId, LeaseId, Listing, News, Output, Sample, StartFailure, StopReason,
+    What,
 };
 use super::pool::{Life, MISSES, PROBE_EVERY};
 use super::timer::Timer;
-use super::Controller;
 use crate::quantity::Instant;
 
 /// A container that belongs to nobody is left alone for this long after it was first seen, and until it is
@@ -100,14 +101,21 @@ impl Controller {
             // A listing that was asked for before the container was there says nothing about it.
             let existed = exists_since.is_some_and(|since| since < listing.asked_at);
             match (life, running) {
-                (Life::Stopping { since, .. }, None) if since < listing.asked_at && born < listing.asked_at => {
+                (Life::Stopping { since, .. }, None)
+                    if since < listing.asked_at && born < listing.asked_at =>
+                {
                     self.gone(id);
                 }
-                (Life::Starting { .. } | Life::Warm { .. } | Life::Leased { .. }, None) if existed => self.gone(id),
+                (Life::Starting { .. } | Life::Warm { .. } | Life::Leased { .. }, None) if existed => {
+                    self.gone(id)
+                }
                 (Life::Warm { .. } | Life::Leased { .. }, Some(false)) if existed => {
                     self.exited(id, Exit { code: None });
                 }
-                (Life::Starting { .. } | Life::Warm { .. } | Life::Leased { .. } | Life::Stopping { .. }, _) => {}
+                (
+                    Life::Starting { .. } | Life::Warm { .. } | Life::Leased { .. } | Life::Stopping { .. },
+                    _,
+                ) => {}
             }
         }
         self.meet_strangers(listing);
@@ -117,7 +125,9 @@ impl Controller {
     fn meet_strangers(&mut self, listing: &Listing) {
         let homes = &self.homes;
         self.strangers.retain(|id, _| listing.running.contains_key(id) && !homes.contains_key(id));
-        for id in listing.running.keys().filter(|id| !self.homes.contains_key(id)).copied().collect::<Vec<_>>() {
+        for id in
+            listing.running.keys().filter(|id| !self.homes.contains_key(id)).copied().collect::<Vec<_>>()
+        {
             let first_seen = *self.strangers.entry(id).or_insert(listing.asked_at);
             if listing.asked_at.since(first_seen) >= STRANGER_AGE {
                 self.out.push_back(Output::Stop { instance: id, grace: Duration::ZERO });
@@ -162,7 +172,9 @@ impl Controller {
                 self.start_failed(id, StartFailure::Died(exit));
             }
             Life::Warm { .. } => self.stop_instance(id, StopReason::Died),
-            Life::Leased { lease } => self.end_lease_for(&lease, End::Failed(Failure::Died(exit)), StopReason::Died),
+            Life::Leased { lease } => {
+                self.end_lease_for(&lease, End::Failed(Failure::Died(exit)), StopReason::Died)
+            }
             Life::Stopping { .. } => {}
         }
     }

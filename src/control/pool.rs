@@ -164,7 +164,12 @@ impl Pool {
             // A command in a sandbox costs the engine some 40 ms; its first process is watched instead.
             profile::Probe::Command(_) => None,
         };
-        Life::Warm { since: now, expires: now.after(jittered(self.spec.warm.max_age, id)), probe_at, misses: 0 }
+        Life::Warm {
+            since: now,
+            expires: now.after(jittered(self.spec.warm.max_age, id)),
+            probe_at,
+            misses: 0,
+        }
     }
 
     /// The state of an instance that is to be stopped now, for the first or a further time.

@@ -28,7 +28,13 @@ pub(super) struct Queue {
 
 impl Queue {
     /// Lets one in, to be served by its promise.
-    pub(super) fn join(&mut self, lease: LeaseId, class: ClassName, asked: Instant, promised: Instant) -> Place {
+    pub(super) fn join(
+        &mut self,
+        lease: LeaseId,
+        class: ClassName,
+        asked: Instant,
+        promised: Instant,
+    ) -> Place {
         self.arrivals += 1;
         let place = (promised, self.arrivals);
         *self.by_class.entry(class.clone()).or_default() += 1;

@@ -4,15 +4,17 @@
 //! order of the product: what is over ends first and frees its slot; who waits is served from what is warm;
 //! what is too much is stopped; and only then something is started, while every limit leaves room.
 
+use super::Controller;
 use super::admission::{self, Room};
 use super::budget::Promised;
 use super::lease::{REMEMBER_MOST, State};
-use super::message::{End, InstanceId, LeaseId, Output, Refusal, Reply, Scope, StartFailure, StopReason, What, Why};
+use super::message::{
+    End, InstanceId, LeaseId, Output, Refusal, Reply, Scope, StartFailure, StopReason, What, Why,
+};
 use super::placement::{self, Urgency};
 use super::pool::{Life, PROBE_EVERY};
 use super::scaling;
 use super::timer::Timer;
-use super::Controller;
 use crate::profile::PoolName;
 
 impl Controller {
@@ -46,10 +48,12 @@ impl Controller {
                 self.end_lease(id, End::Refused(Why::WaitExpired { waited, blocked_by }));
             }
             State::Ended { .. } if lease.due() <= self.now => self.forget_lease(id),
-            State::Queued { .. } | State::Executing { .. } | State::Ended { .. } => match lease.overdue(self.now) {
-                Some(end) => self.end_lease(id, end),
-                None => self.timers.set(Timer::Lease(id.clone()), lease.due()),
-            },
+            State::Queued { .. } | State::Executing { .. } | State::Ended { .. } => {
+                match lease.overdue(self.now) {
+                    Some(end) => self.end_lease(id, end),
+                    None => self.timers.set(Timer::Lease(id.clone()), lease.due()),
+                }
+            }
         }
     }
 
@@ -60,7 +64,10 @@ impl Controller {
         match pool.instances[&id].life.clone() {
             Life::Starting { deadline } if deadline <= now => {
                 let limit = crate::quantity::show_duration(pool.spec.deadlines.start_timeout);
-                self.start_failed(id, StartFailure::NotReady(format!("not ready within start_timeout, {limit}")));
+                self.start_failed(
+                    id,
+                    StartFailure::NotReady(format!("not ready within start_timeout, {limit}")),
+                );
             }
             Life::Warm { expires, .. } if expires <= now => self.stop_instance(id, StopReason::Aged),
             Life::Warm { probe_at: Some(at), .. } if at <= now => {
@@ -218,7 +225,8 @@ impl Controller {
     fn answer_watchers(&mut self, id: &LeaseId) {
         let lease = self.leases.get_mut(id).expect("only known leases are watched");
         let watchers = std::mem::take(&mut lease.watchers);
-        let (reached, kept): (Vec<_>, Vec<_>) = watchers.into_iter().partition(|(_, goal)| lease.has_reached(*goal));
+        let (reached, kept): (Vec<_>, Vec<_>) =
+            watchers.into_iter().partition(|(_, goal)| lease.has_reached(*goal));
         lease.watchers = kept;
         for (call, _) in reached {
             self.timers.clear(&Timer::Watch(call));
@@ -271,7 +279,8 @@ impl Controller {
                 let many = scaling::surplus(pool.queue.len(), stock, counts.warm, counts.starting);
                 (StopReason::Surplus, many)
             };
-            let oldest: Vec<_> = self.pools[&name].ready.iter().take(many as usize).map(|(_, id)| *id).collect();
+            let oldest: Vec<_> =
+                self.pools[&name].ready.iter().take(many as usize).map(|(_, id)| *id).collect();
             for id in oldest {
                 self.stop_instance(id, why);
             }

@@ -1,12 +1,12 @@
 //! The controller as callers and operators see it. Everything shown is taken from the state that decides:
 //! no figure is kept for showing alone, so none can disagree.
 
+use super::Controller;
 use super::budget::{self, Promised};
 use super::drain::Drain;
 use super::lease::{Lease, State};
 use super::message::{DrainView, Engine, HostView, LeaseState, LeaseView, PoolView};
 use super::pool::{Life, Pool};
-use super::Controller;
 use crate::quantity::Bytes;
 
 impl Controller {
@@ -64,7 +64,9 @@ impl Controller {
             leased += pool.counts.leased;
             total += pool.total();
         }
-        let stocked = |pool: &Pool| pool.drain().is_some() || pool.counts.warm + pool.counts.leased >= pool.spec.warm.min;
+        let stocked = |pool: &Pool| {
+            pool.drain().is_some() || pool.counts.warm + pool.counts.leased >= pool.spec.warm.min
+        };
         HostView {
             name: self.name.clone(),
             seen_at: now,

@@ -64,7 +64,9 @@ impl Why {
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Why::QueueFull { queued, limit } => write!(f, "{queued} requests wait already, max_queued is {limit}"),
+            Why::QueueFull { queued, limit } => {
+                write!(f, "{queued} requests wait already, max_queued is {limit}")
+            }
             Why::WaitExpired { waited, blocked_by: None } => write!(f, "waited {}", show_duration(*waited)),
             Why::WaitExpired { waited, blocked_by: Some(why) } => {
                 write!(f, "waited {}, and could not start because {why}", show_duration(*waited))
@@ -80,12 +82,16 @@ impl fmt::Display for Why {
             Why::MemoryAvailable { need, have } => {
                 write!(f, "one more needs {need}, and {have} is available above the floor")
             }
-            Why::Cpu { need, have } => write!(f, "one more needs {need} cores, and {have} are not promised yet"),
+            Why::Cpu { need, have } => {
+                write!(f, "one more needs {need} cores, and {have} are not promised yet")
+            }
             Why::MaxInstances { have, limit } => {
                 write!(f, "{have} instances exist or are being stopped, max_instances is {limit}")
             }
             Why::Starts { have, limit } => write!(f, "{have} starts are under way, max_starts is {limit}"),
-            Why::Backoff { failures, last, .. } => write!(f, "{failures} starts in a row failed, the last: {last}"),
+            Why::Backoff { failures, last, .. } => {
+                write!(f, "{failures} starts in a row failed, the last: {last}")
+            }
             Why::NoTelemetry(why) => write!(f, "the host's state is not known: {why}"),
             Why::EngineUnreachable(why) => write!(f, "the container engine does not answer: {why}"),
         }
@@ -226,7 +232,9 @@ impl fmt::Display for What {
             What::Drained => write!(f, "drained: nothing is left"),
             What::Undrained => write!(f, "drain taken back"),
             What::EngineBack => write!(f, "the container engine answers"),
-            What::EngineLost(why) => write!(f, "the container engine does not answer, starting nothing: {why}"),
+            What::EngineLost(why) => {
+                write!(f, "the container engine does not answer, starting nothing: {why}")
+            }
             What::TelemetryLost(why) => write!(f, "the host's memory is not known, starting nothing: {why}"),
             What::TelemetryBack => write!(f, "the host's memory is known"),
         }

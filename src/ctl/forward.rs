@@ -23,8 +23,9 @@ impl Tool {
         );
         // Asked first, so that a lease that is not there is an error and not an address that leads nowhere.
         drop(self.client.tunnel(&forward.lease, forward.port).await?);
-        let listener =
-            TcpListener::bind(forward.listen).await.with_context(|| format!("cannot listen at {}", forward.listen))?;
+        let listener = TcpListener::bind(forward.listen)
+            .await
+            .with_context(|| format!("cannot listen at {}", forward.listen))?;
         let address = listener.local_addr().context("cannot tell the local address")?;
         put(&format!("http://{address}\n"))?;
         tokio::select! {

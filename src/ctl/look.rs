@@ -42,43 +42,68 @@ pub(super) fn host(host: &HostBody) -> String {
     let mut text = format!("{dot} {} is {state}, up {}\n", host.name, millis(host.up_ms));
     let mut say = |name: &str, value: String| text.push_str(&format!("  {name:>9}: {value}\n"));
     say("version", host.version.clone());
-    say("engine", match &host.engine.detail {
-        None => "answers".into(),
-        Some(why) => format!("does not answer: {why}"),
-    });
-    say("memory", figure(&host.memory, |memory| {
-        let of = |bytes| Bytes::new(bytes).to_string();
-        format!("{} of {} available", of(memory.available_bytes), of(memory.total_bytes))
-    }));
+    say(
+        "engine",
+        match &host.engine.detail {
+            None => "answers".into(),
+            Some(why) => format!("does not answer: {why}"),
+        },
+    );
+    say(
+        "memory",
+        figure(&host.memory, |memory| {
+            let of = |bytes| Bytes::new(bytes).to_string();
+            format!("{} of {} available", of(memory.available_bytes), of(memory.total_bytes))
+        }),
+    );
     if let (Some(limit), Some(floor)) = (host.memory_limit_bytes, host.floor_bytes) {
         let (promised, limit) = (Bytes::new(host.memory_promised_bytes), Bytes::new(limit));
         say("promised", format!("{promised} of {limit} for containers, floor {}", Bytes::new(floor)));
     }
-    say("cpu", figure(&host.cpu, |cpu| {
-        format!("{} of {} cores busy", MilliCpu::new(cpu.busy_millis), MilliCpu::new(cpu.cores_millis))
-    }));
-    say("stalls", figure(&host.pressure, |stalls| {
-        let share = |permille| Permille::new(permille).to_string();
-        let (memory, full) = (share(stalls.memory_some_permille), share(stalls.memory_full_permille));
-        let (cpu, io) = (share(stalls.cpu_some_permille), share(stalls.io_some_permille));
-        format!("memory {memory} (all tasks {full}), cpu {cpu}, disk {io} of the last 10s")
-    }));
+    say(
+        "cpu",
+        figure(&host.cpu, |cpu| {
+            format!("{} of {} cores busy", MilliCpu::new(cpu.busy_millis), MilliCpu::new(cpu.cores_millis))
+        }),
+    );
+    say(
+        "stalls",
+        figure(&host.pressure, |stalls| {
+            let share = |permille| Permille::new(permille).to_string();
+            let (memory, full) = (share(stalls.memory_some_permille), share(stalls.memory_full_permille));
+            let (cpu, io) = (share(stalls.cpu_some_permille), share(stalls.io_some_permille));
+            format!("memory {memory} (all tasks {full}), cpu {cpu}, disk {io} of the last 10s")
+        }),
+    );
     say("starts", format!("{} of {} under way", host.starting, host.max_starts));
     if let Some(drain) = &host.drain {
-        say("drain", format!(
-            "{} leases and {} instances left, interrupts in {}",
-            drain.leases,
-            drain.instances,
-            millis(drain.interrupts_in_ms)
-        ));
+        say(
+            "drain",
+            format!(
+                "{} leases and {} instances left, interrupts in {}",
+                drain.leases,
+                drain.instances,
+                millis(drain.interrupts_in_ms)
+            ),
+        );
     }
     text
 }
 
 /// All pools, a line each, and below it what keeps them.
 pub(super) fn pools(pools: &[PoolBody]) -> String {
-    let head =
-        ["POOL", "KIND", ">WARM", ">STARTING", ">LEASED", ">STOPPING", ">QUEUED", ">MAX", ">HOLDS", ">PROMISED"];
+    let head = [
+        "POOL",
+        "KIND",
+        ">WARM",
+        ">STARTING",
+        ">LEASED",
+        ">STOPPING",
+        ">QUEUED",
+        ">MAX",
+        ">HOLDS",
+        ">PROMISED",
+    ];
     let rows: Vec<Vec<String>> = pools
         .iter()
         .map(|pool| {
@@ -110,7 +135,18 @@ pub(super) fn leases(leases: &[LeaseBody]) -> String {
     if leases.is_empty() {
         return "no leases\n".into();
     }
-    let head = ["LEASE", "POOL", "CLASS", "TENANT", "STATE", ">WAITED", ">RUNNING", ">ENDS IN", ">IDLE ENDS IN", "NOTE"];
+    let head = [
+        "LEASE",
+        "POOL",
+        "CLASS",
+        "TENANT",
+        "STATE",
+        ">WAITED",
+        ">RUNNING",
+        ">ENDS IN",
+        ">IDLE ENDS IN",
+        "NOTE",
+    ];
     let time = |ms: Option<u64>| ms.map_or_else(|| "-".into(), millis);
     let rows: Vec<Vec<String>> = leases
         .iter()
@@ -146,11 +182,14 @@ pub(super) fn fields(thing: &serde_json::Value) -> String {
     for (key, value) in map {
         let (name, value) = match (key.strip_suffix("_ms"), key.strip_suffix("_bytes"), value) {
             (Some(name), _, serde_json::Value::Number(ms)) => (name, millis(ms.as_u64().unwrap_or(0))),
-            (_, Some(name), serde_json::Value::Number(n)) => (name, Bytes::new(n.as_u64().unwrap_or(0)).to_string()),
-            (_, _, serde_json::Value::String(said)) => (key.as_str(), said.clone()),
-            (_, _, serde_json::Value::Object(inner)) => {
-                (key.as_str(), inner.get("detail").and_then(|d| d.as_str()).map_or(value.to_string(), str::to_owned))
+            (_, Some(name), serde_json::Value::Number(n)) => {
+                (name, Bytes::new(n.as_u64().unwrap_or(0)).to_string())
             }
+            (_, _, serde_json::Value::String(said)) => (key.as_str(), said.clone()),
+            (_, _, serde_json::Value::Object(inner)) => (
+                key.as_str(),
+                inner.get("detail").and_then(|d| d.as_str()).map_or(value.to_string(), str::to_owned),
+            ),
             (_, _, value) => (key.as_str(), value.to_string()),
         };
         text.push_str(&format!("{name:>widest$}: {value}\n"));
@@ -194,7 +233,9 @@ fn notes(pool: &PoolBody) -> Vec<String> {
 
 fn figure<T>(figure: &FigureBody<T>, say: impl Fn(&T) -> String) -> String {
     match (&figure.value, figure.age_ms) {
-        (Some(value), Some(age)) if figure.telemetry == "stale" => format!("{}, {} ago", say(value), millis(age)),
+        (Some(value), Some(age)) if figure.telemetry == "stale" => {
+            format!("{}, {} ago", say(value), millis(age))
+        }
         (Some(value), _) => say(value),
         (None, _) => format!("unknown: {}", figure.detail.as_deref().unwrap_or("no reason given")),
     }

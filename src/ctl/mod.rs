@@ -185,8 +185,10 @@ pub fn main() -> ExitCode {
 }
 
 fn start(arguments: Arguments) -> anyhow::Result<ExitCode> {
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().context("cannot start the runtime")?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the runtime")?;
     let tool = Tool { client: Client::new(arguments.socket), json: arguments.json };
     runtime.block_on(tool.run(arguments.verb))
 }
@@ -219,7 +221,11 @@ impl Tool {
     }
 
     /// Prints an answer: as JSON where that is asked for, else as it looks to people.
-    fn print<T: serde::Serialize>(&self, answer: &T, look: impl FnOnce(&T) -> String) -> anyhow::Result<ExitCode> {
+    fn print<T: serde::Serialize>(
+        &self,
+        answer: &T,
+        look: impl FnOnce(&T) -> String,
+    ) -> anyhow::Result<ExitCode> {
         let text = if self.json {
             format!("{}\n", serde_json::to_string_pretty(answer).context("cannot write JSON")?)
         } else {

@@ -50,7 +50,11 @@ impl Tool {
         match reached {
             Ok(found) => {
                 let (host, pools) = found?;
-                let said = if host.ready { "ready\n".into() } else { format!("not ready: {}\n", look::warming(&pools.pools)) };
+                let said = if host.ready {
+                    "ready\n".into()
+                } else {
+                    format!("not ready: {}\n", look::warming(&pools.pools))
+                };
                 self.print(&host, |_| said)?;
                 Ok(if host.ready { ExitCode::SUCCESS } else { ExitCode::FAILURE })
             }
@@ -61,7 +65,8 @@ impl Tool {
     pub(super) async fn drain(&self, drain: Drain) -> anyhow::Result<ExitCode> {
         let body = DrainBody { window: Some(humantime::format_duration(drain.window).to_string()) };
         let path = place(drain.pool.as_deref());
-        let answer: serde_json::Value = self.client.post(&format!("{path}/drain"), &body, Duration::ZERO).await?;
+        let answer: serde_json::Value =
+            self.client.post(&format!("{path}/drain"), &body, Duration::ZERO).await?;
         if !drain.wait {
             return self.print(&answer, |_| "draining; `stokerctl undrain` takes it back\n".into());
         }
@@ -81,7 +86,10 @@ impl Tool {
             }
             let leases = match now.leases {
                 0 => String::new(),
-                many => format!("{many} leases, interrupted in {}, ", look::millis(now.interrupts_in_ms / 1000 * 1000)),
+                many => format!(
+                    "{many} leases, interrupted in {}, ",
+                    look::millis(now.interrupts_in_ms / 1000 * 1000)
+                ),
             };
             progress.show(&format!("draining: {leases}{} instances left", now.instances));
         }
@@ -89,7 +97,8 @@ impl Tool {
 
     pub(super) async fn undrain(&self, pool: Option<&str>) -> anyhow::Result<ExitCode> {
         let path = place(pool);
-        let answer: serde_json::Value = self.client.post(&format!("{path}/undrain"), &(), Duration::ZERO).await?;
+        let answer: serde_json::Value =
+            self.client.post(&format!("{path}/undrain"), &(), Duration::ZERO).await?;
         self.print(&answer, |_| "takes work again\n".into())
     }
 

@@ -60,7 +60,9 @@ impl Tool {
             if let Ok(pool) = self.client.get::<PoolBody>(&format!("/v1/pools/{pool}")).await {
                 let blocked = pool.blocked_by.map_or(String::new(), |limit| format!(": {}", limit.detail));
                 let (queued, starting, leased) = (pool.queued, pool.starting, pool.leased);
-                progress.show(&format!("waiting: {queued} queued, {starting} starting, {leased} leased{blocked}"));
+                progress.show(&format!(
+                    "waiting: {queued} queued, {starting} starting, {leased} leased{blocked}"
+                ));
             }
         }
     }
@@ -88,7 +90,9 @@ impl Tool {
         let body = RenewBody { by: humantime::format_duration(by).to_string() };
         let path = format!("/v1/leases/{lease}/renew");
         let lease: LeaseBody = self.client.post(&path, &body, Duration::ZERO).await?;
-        self.print(&lease, |lease| format!("{} ends in {}\n", lease.id, look::millis(lease.ends_in_ms.unwrap_or(0))))
+        self.print(&lease, |lease| {
+            format!("{} ends in {}\n", lease.id, look::millis(lease.ends_in_ms.unwrap_or(0)))
+        })
     }
 
     pub(super) async fn leases(&self) -> anyhow::Result<ExitCode> {
@@ -112,7 +116,8 @@ impl Tool {
     pub(super) async fn exec(&self, exec: Exec) -> anyhow::Result<ExitCode> {
         let mut env = BTreeMap::new();
         for setting in &exec.env {
-            let (name, value) = setting.split_once('=').with_context(|| format!("`{setting}` is not NAME=VALUE"))?;
+            let (name, value) =
+                setting.split_once('=').with_context(|| format!("`{setting}` is not NAME=VALUE"))?;
             env.insert(name.to_owned(), value.to_owned());
         }
         let body = ExecBody {
@@ -129,7 +134,9 @@ impl Tool {
         } else {
             put(&answer.stdout)?;
             eprint_raw(&answer.stderr);
-            for (name, cut) in [("output", answer.stdout_truncated), ("error output", answer.stderr_truncated)] {
+            for (name, cut) in
+                [("output", answer.stdout_truncated), ("error output", answer.stderr_truncated)]
+            {
                 if cut {
                     say(&format!("stokerctl: the rest of its standard {name} was dropped"));
                 }
@@ -146,8 +153,11 @@ impl Tool {
     pub(super) fn check_profile(&self, file: &Path) -> anyhow::Result<ExitCode> {
         let profile = profile::read(file)?;
         let (pools, classes) = (profile.pools.len(), profile.classes.len());
-        let answer = serde_json::json!({ "file": file.display().to_string(), "pools": pools, "classes": classes });
-        self.print(&answer, |_| format!("{}: no mistakes; {pools} pools, {classes} classes\n", file.display()))
+        let answer =
+            serde_json::json!({ "file": file.display().to_string(), "pools": pools, "classes": classes });
+        self.print(&answer, |_| {
+            format!("{}: no mistakes; {pools} pools, {classes} classes\n", file.display())
+        })
     }
 }
 

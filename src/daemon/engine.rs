@@ -108,7 +108,8 @@ async fn tell_event(world: &World, event: EngineEvent) {
 
 /// Removes what an earlier daemon of this host left: this version adopts nothing.
 async fn clear_leftovers(docker: &Docker, run: u32) -> Result<(), DockerError> {
-    let leftovers: Vec<_> = docker.list().await?.into_iter().filter(|container| container.run != run).collect();
+    let leftovers: Vec<_> =
+        docker.list().await?.into_iter().filter(|container| container.run != run).collect();
     let removed = stream::iter(leftovers)
         .map(|container| docker.stop_and_remove(container.instance, Duration::ZERO))
         .buffer_unordered(CLEAR_AT_ONCE)

@@ -39,7 +39,10 @@ pub(super) fn write(event: &Event) {
 /// Whether somebody should look at it in the morning.
 fn is_trouble(what: &What) -> bool {
     match what {
-        What::InstanceStartFailed(_) | What::InstanceStuck(..) | What::EngineLost(_) | What::TelemetryLost(_) => true,
+        What::InstanceStartFailed(_)
+        | What::InstanceStuck(..)
+        | What::EngineLost(_)
+        | What::TelemetryLost(_) => true,
         What::InstanceStarting
         | What::InstanceWarm(_)
         | What::InstanceStopping(_)

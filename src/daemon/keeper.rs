@@ -101,12 +101,18 @@ struct Measured(Eyes, InstanceId);
 
 impl Drop for Measured {
     fn drop(&mut self) {
-        self.0.eyes.forget(self.1);
+        self.0.forget(self.1);
     }
 }
 
 impl Keeper {
-    async fn keep(&self, name: PoolName, pool: Arc<Pool>, deadline: Instant, mut stops: mpsc::Receiver<Grace>) {
+    async fn keep(
+        &self,
+        name: PoolName,
+        pool: Arc<Pool>,
+        deadline: Instant,
+        mut stops: mpsc::Receiver<Grace>,
+    ) {
         let Some(docker) = self.world.engine.get() else {
             let why = "the container engine is not connected".into();
             self.say(News::StartFailed(StartFailure::Engine(why))).await;
@@ -200,7 +206,8 @@ impl Keeper {
                     Ok(ran) if ran.timed_out => Err("its probe command did not end".into()),
                     Ok(ran) => {
                         let said = String::from_utf8_lossy(&ran.stderr).trim().to_owned();
-                        let code = ran.exit_code.map_or("no exit code".into(), |code| format!("exit code {code}"));
+                        let code =
+                            ran.exit_code.map_or("no exit code".into(), |code| format!("exit code {code}"));
                         Err(format!("its probe command ended with {code}: {said}"))
                     }
                     Err(error) => Err(chain(&error)),
@@ -220,7 +227,9 @@ impl Keeper {
                 return; // The daemon is ending; the instance lives on.
             };
             let result = match self.world.engine.get() {
-                Some(docker) => docker.stop_and_remove(self.instance, grace).await.map_err(|error| chain(&error)),
+                Some(docker) => {
+                    docker.stop_and_remove(self.instance, grace).await.map_err(|error| chain(&error))
+                }
                 None => Err("the container engine is not connected".into()),
             };
             match result {

@@ -133,7 +133,9 @@ impl Turns {
                 self.keepers.start(instance, pool, spec, deadline);
             }
             Output::Stop { instance, grace } => self.keepers.stop(instance, grace),
-            Output::Probe { instance, pool } => self.keepers.probe(instance, &self.pools[&pool].template.probe),
+            Output::Probe { instance, pool } => {
+                self.keepers.probe(instance, &self.pools[&pool].template.probe)
+            }
             Output::Reply(call, reply) => self.answer(call, reply),
             Output::Tell(event) => journal::write(&event),
         }

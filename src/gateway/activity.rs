@@ -81,7 +81,11 @@ impl<S> Noted<S> {
 }
 
 impl<S: AsyncRead + Unpin> AsyncRead for Noted<S> {
-    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        buf: &mut ReadBuf<'_>,
+    ) -> Poll<std::io::Result<()>> {
         let before = buf.filled().len();
         let polled = Pin::new(&mut self.inner).poll_read(cx, buf);
         if buf.filled().len() > before {
@@ -92,7 +96,11 @@ impl<S: AsyncRead + Unpin> AsyncRead for Noted<S> {
 }
 
 impl<S: AsyncWrite + Unpin> AsyncWrite for Noted<S> {
-    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<std::io::Result<usize>> {
         self.note.moved.store(true, Ordering::Relaxed);
         Pin::new(&mut self.inner).poll_write(cx, bytes)
     }

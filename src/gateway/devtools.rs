@@ -37,7 +37,9 @@ pub(super) async fn version(stream: TcpStream) -> Result<(), String> {
     };
     match timeout(DEADLINE, asked).await {
         Ok(Ok((StatusCode::OK, true))) => Ok(()),
-        Ok(Ok((status, whole))) => Err(format!("it answered {status}, {}", if whole { "whole" } else { "in part" })),
+        Ok(Ok((status, whole))) => {
+            Err(format!("it answered {status}, {}", if whole { "whole" } else { "in part" }))
+        }
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err("it was silent".into()),
     }

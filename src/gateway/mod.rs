@@ -125,7 +125,13 @@ impl Gateway {
     }
 
     /// Opens the door to an instance, for as long as the answer is kept.
-    pub fn open(&self, instance: InstanceId, docker: Docker, container: ContainerId, target: Target) -> DoorKeeper {
+    pub fn open(
+        &self,
+        instance: InstanceId,
+        docker: Docker,
+        container: ContainerId,
+        target: Target,
+    ) -> DoorKeeper {
         let (keep, open) = watch::channel(());
         let door = Door { docker, container, target, execs: Arc::new(Semaphore::new(EXECS)), open };
         self.doors().insert(instance, door);
@@ -165,7 +171,12 @@ impl Gateway {
     ///
     /// # Errors
     /// When the instance is not running, too much runs in it, or the engine cannot do it.
-    pub async fn exec(&self, lease: &LeaseId, instance: InstanceId, order: ExecOrder) -> Result<Execed, GatewayError> {
+    pub async fn exec(
+        &self,
+        lease: &LeaseId,
+        instance: InstanceId,
+        order: ExecOrder,
+    ) -> Result<Execed, GatewayError> {
         let mut door = self.door(instance)?;
         let place = door.execs.clone().try_acquire_owned().map_err(|_| GatewayError::Busy(instance))?;
         let notes = self.activity.of(lease);
