@@ -84,7 +84,7 @@ check_disk() {
 host_sources() {
     local dir=/etc/apt
     # A stanza lists several of each; a line that begins with a space continues the field before it.
-    cat /dev/null "$dir"/sources.list.d/*.sources 2>/dev/null | awk '
+    { cat "$dir"/sources.list.d/*.sources 2>/dev/null || true; } | awk '
         function flush(  u, s, i, j, n, m) {
             if (f["types"] ~ /(^| )deb( |$)/ && tolower(f["enabled"]) !~ /no|false/) {
                 n = split(f["uris"], u, " "); m = split(f["suites"], s, " ")
@@ -97,7 +97,7 @@ host_sources() {
         /^[ \t]/ { f[key] = f[key] " " $0; next }
         { key = tolower($0); sub(/:.*/, "", key); value = $0; sub(/^[^:]*:[ \t]*/, "", value); f[key] = value }
         END { flush() }'
-    cat /dev/null "$dir"/sources.list "$dir"/sources.list.d/*.list 2>/dev/null |
+    { cat "$dir"/sources.list "$dir"/sources.list.d/*.list 2>/dev/null || true; } |
         sed -n 's/#.*//; s/^[ \t]*deb[ \t]\+\(\[[^]]*\][ \t]*\)\?//p' | awk 'NF >= 2 { print $1, $2 }'
 }
 
