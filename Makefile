@@ -1,0 +1,44 @@
+# What is done often in this checkout. `make` lists it.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help build images demo test bench fmt lint clean cargo
+
+# Finds a container engine, or starts one for the time of the command; see the script.
+ENGINE := packaging/engine.sh run --
+IMAGES := packaging/images/build.sh
+
+help: ## list these targets
+	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile | while IFS=$$'\t' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+
+build: cargo ## compile stokerd and stokerctl, optimised (target/release)
+	cargo build --release
+
+images: ## build the container images, those that changed
+	$(ENGINE) $(IMAGES)
+
+demo: cargo ## show one host at work, with browsers and sandboxes
+	$(ENGINE) sh -c '$(IMAGES) --only chromium --only python && cargo run --release --example demo'
+
+# The tests come last, so that their count is the last thing on the screen.
+test: lint ## check format and lints, then run every test against a real engine
+	cargo test --doc
+	runner='cargo nextest run'; cargo nextest --version >/dev/null 2>&1 || runner='cargo test --lib --bins --tests'; \
+	    $(ENGINE) sh -c "$(IMAGES) && STOKER_REQUIRE_DOCKER=1 $$runner"
+
+bench: cargo ## measure how fast instances are lent and made
+	$(ENGINE) sh -c '$(IMAGES) --only chromium --only python --only tiny && cargo run --release --example bench'
+
+fmt: cargo ## format the source
+	cargo fmt
+
+lint: cargo ## check format and lints
+	cargo fmt --check
+	cargo clippy --all-targets -- -D warnings
+
+clean: cargo ## remove what was built here, and stop a private engine that was left behind
+	packaging/engine.sh down
+	cargo clean
+
+cargo:
+	@command -v cargo >/dev/null || { echo 'there is no cargo; install Rust from https://rustup.rs (packages of distributions are too old)' >&2; exit 69; }
