@@ -113,7 +113,7 @@ stop_pid() {
 
 # The private engine is stopped, and whatever an unclean end left of it. Needs the lock `start`.
 stop_private() {
-    local pid shim child id mount
+    local pid shim child id mount forward='' policy=''
     pid=$(cat "$run/engine.pid" 2>/dev/null) || pid=
     # dockerd gives its containers 15 s.
     if [[ -n $pid ]] && ours "$pid" dockerd; then stop_pid "$pid" dockerd 40; fi
@@ -136,8 +136,14 @@ stop_private() {
     awk -v run="$run/" -v root="$root" \
         'index($2, run) == 1 || index($2, root "/") == 1 || $2 == root { print $2 }' /proc/mounts | sort -r |
         while read -r mount; do umount -l "$mount" 2>/dev/null || true; done
-    # The bridge, if it came with us. Rules of iptables stay until the next boot: they match nothing without it.
-    if [[ -e $run/made-docker0 ]]; then ip link delete docker0 2>/dev/null || true; fi
+    # The bridge, if it came with us, and the two settings for all of the host that dockerd changes for it. Its rules
+    # of iptables stay until the next boot: they match nothing without the bridge.
+    if [[ -e $run/made-docker0 ]]; then
+        read -r forward policy <"$run/made-docker0" || true
+        ip link delete docker0 2>/dev/null || true
+        if [[ -n $policy ]]; then iptables -P FORWARD "$policy" 2>/dev/null || true; fi
+        if [[ -n $forward ]]; then echo "$forward" >/proc/sys/net/ipv4/ip_forward || true; fi
+    fi
     rm -rf -- "$run/engine.pid" "$run/engine.sock" "$run/made-docker0" "$run/keep" "$run/exec"
 }
 
@@ -152,10 +158,13 @@ launch() {
 }
 
 start_private() {
-    local pid
+    local policy
     stop_private
     mkdir -p "$root"
-    [[ -e /sys/class/net/docker0 ]] || touch "$run/made-docker0"
+    if [[ ! -e /sys/class/net/docker0 ]]; then
+        policy=$(iptables -S FORWARD 2>/dev/null | sed -n 's/^-P FORWARD //p') || policy=
+        echo "$(cat /proc/sys/net/ipv4/ip_forward) $policy" >"$run/made-docker0"
+    fi
     if launch; then return; fi
     stop_private
     say "dockerd did not start with a bridge network (log: $run/dockerd-bridge.log); trying without"
