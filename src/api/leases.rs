@@ -46,10 +46,8 @@ pub(super) async fn acquire(
 }
 
 pub(super) async fn list(State(api): State<Api>) -> Result<Json<Leases>, Problem> {
-    match api.ask(Call::Leases).await? {
-        Reply::Leases(all) => Ok(Json(Leases { leases: all.iter().map(LeaseBody::from).collect() })),
-        other => unexpected(&other),
-    }
+    let Reply::Leases(all) = api.ask(Call::Leases).await? else { unexpected() };
+    Ok(Json(Leases { leases: all.iter().map(LeaseBody::from).collect() }))
 }
 
 #[derive(Debug, Deserialize)]
@@ -111,10 +109,8 @@ async fn show(api: &Api, call: Call) -> Result<Json<LeaseBody>, Problem> {
 }
 
 fn lease_of(reply: Reply) -> LeaseView {
-    match reply {
-        Reply::Lease(view) => *view,
-        other => unexpected(&other),
-    }
+    let Reply::Lease(view) = reply else { unexpected() };
+    *view
 }
 
 pub(super) fn lease_id(text: String) -> LeaseId {

@@ -141,6 +141,6 @@ fn class_name(text: Option<String>) -> Option<ClassName> {
 }
 
 /// An answer that does not belong to its question is our own mistake.
-fn unexpected(reply: &Reply) -> ! {
-    unreachable!("the controller answered another question: {reply:?}")
+fn unexpected() -> ! {
+    unreachable!("the controller answered another question than was asked")
 }

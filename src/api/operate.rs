@@ -120,15 +120,11 @@ async fn show_pool(api: &Api, name: PoolName) -> Result<Json<PoolBody>, Problem>
 }
 
 async fn host_view(api: &Api, call: Call) -> Result<HostView, Problem> {
-    match api.ask(call).await? {
-        Reply::Host(view) => Ok(*view),
-        other => unexpected(&other),
-    }
+    let Reply::Host(view) = api.ask(call).await? else { unexpected() };
+    Ok(*view)
 }
 
 async fn pool_views(api: &Api) -> Result<Vec<PoolView>, Problem> {
-    match api.ask(Call::Pools).await? {
-        Reply::Pools(pools) => Ok(pools),
-        other => unexpected(&other),
-    }
+    let Reply::Pools(pools) = api.ask(Call::Pools).await? else { unexpected() };
+    Ok(pools)
 }

@@ -92,10 +92,8 @@ pub(super) async fn tunnel(
 }
 
 async fn use_lease(api: &Api, lease: &LeaseId) -> Result<InstanceId, Problem> {
-    match api.ask(Call::Use(lease.clone())).await? {
-        Reply::Use { instance, .. } => Ok(instance),
-        other => unexpected(&other),
-    }
+    let Reply::Use { instance, .. } = api.ask(Call::Use(lease.clone())).await? else { unexpected() };
+    Ok(instance)
 }
 
 fn broken(lease: &LeaseId, error: &GatewayError) -> Problem {

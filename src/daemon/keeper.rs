@@ -250,6 +250,16 @@ impl Keeper {
 fn failure(error: DockerError) -> StartFailure {
     match error {
         DockerError::ImageMissing { image } => StartFailure::ImageMissing(image),
-        error => StartFailure::Engine(chain(&error)),
+        DockerError::Ended { exit, .. } => StartFailure::Died(exit),
+        DockerError::Unreachable { .. }
+        | DockerError::Timeout { .. }
+        | DockerError::Conflict { .. }
+        | DockerError::Refused { .. }
+        | DockerError::Undecodable { .. }
+        | DockerError::Unfit { .. }
+        | DockerError::Foreign { .. }
+        | DockerError::Unwatchable { .. }
+        | DockerError::StillThere { .. }
+        | DockerError::EventsEnded => StartFailure::Engine(chain(&error)),
     }
 }

@@ -111,5 +111,5 @@ pub async fn run(profile: HostProfile, places: Places) -> anyhow::Result<()> {
 
 fn host_name() -> anyhow::Result<String> {
     let name = nix::unistd::gethostname()?;
-    Ok(name.into_string().map_err(|name| anyhow::anyhow!("`{}` is no text", name.to_string_lossy()))?)
+    name.into_string().map_err(|name| anyhow::anyhow!("`{}` is no text", name.to_string_lossy()))
 }

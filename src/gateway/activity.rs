@@ -125,7 +125,7 @@ mod tests {
         let note = activity.of(&lease);
         assert!(activity.take().is_empty(), "an open stream without bytes is no activity");
         note.moved.store(true, Ordering::Relaxed);
-        assert_eq!(activity.take(), [lease.clone()]);
+        assert_eq!(activity.take(), std::slice::from_ref(&lease));
         assert!(activity.take().is_empty());
         let running = note.running();
         assert_eq!((activity.take(), activity.take()), (vec![lease.clone()], vec![lease.clone()]));

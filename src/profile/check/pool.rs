@@ -185,7 +185,7 @@ fn template(
     // Below 16 hardly an interpreter starts; 32768 is the kernel's own limit for a whole small host.
     let pids = fields.read("pids", shape::count(16..=32_768)).or(defaults(kind).pids).value;
     // Browsers need tens of thousands; without a limit, programs that close every possible file stall.
-    let nofile = fields.read("nofile", shape::count(256..=1_048_576)).or(65_536).value;
+    let nofile = fields.read("nofile", shape::count(256..=1_048_576)).or(16_384).value;
     // What an instance changes in its image would be disk that nobody counts.
     let read_only = fields.read("read_only", shape::flag).or(true).value;
     // Without one the image's own user; whether that is root only the engine knows.

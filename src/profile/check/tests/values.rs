@@ -70,7 +70,7 @@ fn defaults_by_kind() {
     memory_max: Bytes(1073741824)
     cpus: MilliCpu(1000)
     pids: 1024
-    nofile: 65536
+    nofile: 16384
     shm: Bytes(268435456)
     tmpfs: {"/tmp": Bytes(134217728)}
     read_only: true
@@ -97,7 +97,7 @@ fn defaults_by_kind() {
     memory_max: Bytes(536870912)
     cpus: MilliCpu(1000)
     pids: 256
-    nofile: 65536
+    nofile: 16384
     shm: Bytes(67108864)
     tmpfs: {"/tmp": Bytes(67108864)}
     read_only: true
