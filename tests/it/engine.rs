@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use bollard::Docker;
-use bollard::models::{ContainerInspectResponse, ContainerSummary};
+use bollard::exec::StartExecResults;
+use bollard::models::{ContainerInspectResponse, ContainerSummary, ExecConfig};
 use bollard::query_parameters::{
     ImportImageOptionsBuilder, KillContainerOptionsBuilder, ListContainersOptionsBuilder,
     RemoveContainerOptionsBuilder,
@@ -86,6 +87,17 @@ impl Engine {
         let id = self.container_of(instance).await.expect("the instance has a container");
         let options = KillContainerOptionsBuilder::default().signal("KILL").build();
         self.docker.kill_container(&id, Some(options)).await.expect("it runs");
+    }
+
+    /// Runs a script in a container without the daemon's help, and hands back what it printed.
+    pub(crate) async fn sh(&self, container: &str, script: &str) -> String {
+        let command = ["sh", "-c", script].map(String::from).to_vec();
+        let config = ExecConfig { cmd: Some(command), attach_stdout: Some(true), ..ExecConfig::default() };
+        let made = self.docker.create_exec(container, config).await.expect("it runs");
+        let begun = self.docker.start_exec(&made.id, None).await.expect("it runs");
+        let StartExecResults::Attached { output, .. } = begun else { panic!("it was to be attached") };
+        let pieces: Vec<_> = output.try_collect().await.expect("it prints");
+        pieces.iter().map(ToString::to_string).collect()
     }
 
     /// Removes a container, whatever its state; one that is gone already is as well.

@@ -5,5 +5,9 @@ mod engine;
 mod host;
 mod level;
 
+mod commands;
+mod deadlines;
+mod failures;
 mod lives;
 mod netns_sockets;
+mod queues;
