@@ -32,8 +32,8 @@ pub const UNAVAILABLE: u8 = 69;
 const NOT_FOUND: u8 = 4;
 /// EX_TEMPFAIL of sysexits(3).
 const TRY_LATER: u8 = 75;
-/// EX_CONFIG of sysexits(3).
-const PROFILE: u8 = 78;
+/// EX_CONFIG of sysexits(3): the host profile has mistakes, or is not there.
+pub const PROFILE: u8 = 78;
 
 /// Says what went wrong on standard error, and picks the code for it; `otherwise` where nothing fits better.
 pub fn report(program: &str, error: &anyhow::Error, otherwise: u8) -> ExitCode {
