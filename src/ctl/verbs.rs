@@ -160,7 +160,8 @@ impl Tool {
             }
             Err(Reported::Mistakes(mistakes)) => {
                 let all = mistakes.as_slice();
-                let count = if all.len() == 1 { "1 mistake".into() } else { format!("{} mistakes", all.len()) };
+                let count =
+                    if all.len() == 1 { "1 mistake".into() } else { format!("{} mistakes", all.len()) };
                 (all.to_vec(), format!("{mistakes}\n\n{name}: {count}\n"))
             }
             Err(error @ Reported::Unreadable { .. }) => return Err(error.into()),

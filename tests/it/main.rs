@@ -1,4 +1,5 @@
 //! What can be seen from outside the crate.
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails, and says where")]
 
 mod netns_sockets;
 mod tidy;

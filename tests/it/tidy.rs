@@ -15,19 +15,53 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("auth", &["quantity", "profile"]),
     ("gateway", &["quantity", "profile", WORDS, "netns", "docker"]),
     ("api", &["quantity", "profile", WORDS, "auth", "gateway"]),
-    ("daemon", &[
-        "quantity", "profile", "control", "measure", "docker", "netns", "systemd", "auth", "gateway", "api",
-    ]),
+    (
+        "daemon",
+        &[
+            "quantity", "profile", "control", "measure", "docker", "netns", "systemd", "auth", "gateway",
+            "api",
+        ],
+    ),
     ("sim", &["quantity", "profile", "control"]),
-    ("ctl", &["quantity", "profile", WORDS, "api::client", "api::wire", "api::problem", "measure", "docker", "systemd"]),
+    (
+        "ctl",
+        &[
+            "quantity",
+            "profile",
+            WORDS,
+            "api::client",
+            "api::wire",
+            "api::problem",
+            "measure",
+            "docker",
+            "systemd",
+        ],
+    ),
 ];
 /// The controller's words, and nothing else of it.
 const WORDS: &str = "control::message";
 
 /// What the brain may not know of: it has no clock, no IO, no async, and chance comes in from outside.
 const NOT_IN_THE_BRAIN: &[&str] = &[
-    "std::fs", "std::net", "std::io", "std::env", "std::thread", "std::sync::Mutex", "tokio", "axum", "hyper",
-    "bollard", "procfs", "cgroups_rs", "nix::", "rustix", "getrandom", "fastrand", "async fn", ".await", "serde",
+    "std::fs",
+    "std::net",
+    "std::io",
+    "std::env",
+    "std::thread",
+    "std::sync::Mutex",
+    "tokio",
+    "axum",
+    "hyper",
+    "bollard",
+    "procfs",
+    "cgroups_rs",
+    "nix::",
+    "rustix",
+    "getrandom",
+    "fastrand",
+    "async fn",
+    ".await",
+    "serde",
     "SystemTime",
 ];
 
@@ -49,11 +83,15 @@ fn rooms_look_down_only() {
                 wrong.push(format!("{place}: name the room on a line of its own: {}", line.trim()));
             }
             for used in line.match_indices("crate::").map(|(at, word)| &line[at + word.len()..]) {
-                let target = used.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
+                let target =
+                    used.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default();
                 let known = MAY_USE.iter().any(|(name, _)| *name == target);
                 let allowed = target == room || may.iter().any(|path| is_below(used, path));
                 if known && !allowed {
-                    wrong.push(format!("{place}: `{room}` must not use `{used}`", used = used.trim_end_matches(';')));
+                    wrong.push(format!(
+                        "{place}: `{room}` must not use `{used}`",
+                        used = used.trim_end_matches(';')
+                    ));
                 }
             }
         }
@@ -106,7 +144,8 @@ fn files_open_with_their_idea_and_stay_short() {
 #[test]
 fn nothing_is_left_for_later() {
     // Put together, so that this file does not find itself.
-    let words = [["TO", "DO"], ["FIX", "ME"], ["XX", "X"], ["todo", "!("], ["unimplemented", "!("], ["#[ign", "ore"]];
+    let words =
+        [["TO", "DO"], ["FIX", "ME"], ["XX", "X"], ["todo", "!("], ["unimplemented", "!("], ["#[ign", "ore"]];
     let words: Vec<String> = words.iter().map(|parts| parts.concat()).collect();
     let mut wrong = Vec::new();
     for file in ["src", "tests", "packaging", "profiles"].into_iter().flat_map(all_files) {
