@@ -1,4 +1,4 @@
-#![expect(clippy::unwrap_used, reason = "a test's helpers fail the test")]
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on fails, and says where")]
 //! What can be seen from outside the crate.
 
 mod engine;
@@ -11,3 +11,4 @@ mod failures;
 mod lives;
 mod netns_sockets;
 mod queues;
+mod tidy;
