@@ -30,6 +30,8 @@ use crate::quantity::{Bytes, Instant};
 const PROBE_AGAIN: Duration = Duration::from_millis(50);
 /// A probe command that takes longer than this counts as not answered, and is tried again.
 const PROBE_COMMAND: Duration = Duration::from_secs(5);
+/// Between two tries to stop something while the engine is away, as long as between two tries to reach it.
+const STOP_AGAIN: Duration = Duration::from_secs(1);
 /// Orders to stop that one task may not have taken yet; more say nothing new.
 const STOPS: usize = 4;
 
@@ -226,18 +228,27 @@ impl Keeper {
             }) else {
                 return; // The daemon is ending; the instance lives on.
             };
-            let result = match self.world.engine.get() {
-                Some(docker) => {
-                    docker.stop_and_remove(self.instance, grace).await.map_err(|error| chain(&error))
-                }
-                None => Err("the container engine is not connected".into()),
-            };
+            let result = self.stop(grace).await;
             match result {
                 Ok(()) => {
                     stops.close();
                     return self.say(News::Gone).await;
                 }
                 Err(why) => self.say(News::StopFailed(why)).await,
+            }
+        }
+    }
+
+    /// Stops and removes what there is. While the engine is away nothing can be known, so it is asked again; any
+    /// other failure is the controller's to judge.
+    async fn stop(&self, grace: Grace) -> Result<(), String> {
+        loop {
+            let Some(docker) = self.world.engine.get() else {
+                return Err("the container engine is not connected".into());
+            };
+            match docker.stop_and_remove(self.instance, grace).await {
+                Err(error) if error.is_unreachable() => sleep(STOP_AGAIN).await,
+                stopped => return stopped.map_err(|error| chain(&error)),
             }
         }
     }
