@@ -1,3 +1,5 @@
+//! The whole order for a container, as the engine reads it.
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;

@@ -64,7 +64,7 @@ async fn a_warm_browser_that_hangs_is_replaced() {
     let container = host.engine.container_of(&hung).await.unwrap();
     host.engine.docker.pause_container(&container).await.unwrap();
     until("the hung one is gone", async || host.engine.container_of(&hung).await, Option::is_none).await;
-    assert_eq!(host.logged("instance is being stopped: it stopped answering"), 1);
+    host.until_logged("instance is being stopped: it stopped answering", 1).await;
     host.until_warm("browser", 1).await;
 }
 
@@ -72,7 +72,7 @@ async fn a_warm_browser_that_hangs_is_replaced() {
 async fn one_that_never_gets_ready_is_given_up_at_its_deadline_and_tried_ever_later() {
     let pool = format!("{BROWSER}command = [\"mode\", \"never-ready\"]\nstart_timeout = \"500ms\"");
     let Some(host) = Host::with(&pool).await else { return };
-    until("three starts have failed", async || host.logged("could not be started"), |many| *many == 3).await;
+    host.until_logged("could not be started", 3).await;
     let up_ms = host.host().await.up_ms;
     assert!(up_ms >= 3 * 500 + 1000 + 2000, "three starts with their waits between in {up_ms}ms");
 
@@ -96,7 +96,7 @@ async fn one_that_never_gets_ready_is_given_up_at_its_deadline_and_tried_ever_la
 async fn one_that_ends_before_it_is_ready_says_how() {
     let pool = format!("{BROWSER}command = [\"mode\", \"exit\", \"3\"]");
     let Some(host) = Host::with(&pool).await else { return };
-    until("three starts have failed", async || host.logged("could not be started"), |many| *many == 3).await;
+    host.until_logged("could not be started", 3).await;
     let up_ms = host.host().await.up_ms;
     assert!(up_ms >= 1000 + 2000, "three starts with their waits between in {up_ms}ms");
     assert_eq!(host.logged("instance could not be started: it ended before it was ready (exit code 3)"), 3);

@@ -116,14 +116,15 @@ impl Host {
     /// Starts the daemon.
     pub(crate) fn launch(&mut self) {
         let log = File::options().create(true).append(true).open(self.log_path()).expect("there is room");
-        self.daemon = Some(self.stokerd().stderr(log).spawn().expect("it was built"));
+        self.daemon = Some(self.stokerd(self.client.socket()).stderr(log).spawn().expect("it was built"));
     }
 
-    /// The daemon's program with this host's profile and places, and nothing of the tests' own surroundings.
-    pub(crate) fn stokerd(&self) -> Command {
+    /// The daemon's program with this host's profile, to serve at this socket, and nothing of the tests' own
+    /// surroundings.
+    pub(crate) fn stokerd(&self, socket: &Path) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_stokerd"));
         command.env_remove("JOURNAL_STREAM").env_remove("STOKER_SOCKET").env_remove("DOCKER_HOST");
-        command.arg("--profile").arg(self.profile_path()).arg("--socket").arg(self.client.socket());
+        command.arg("--profile").arg(self.profile_path()).arg("--socket").arg(socket);
         command.arg("--engine").arg(&self.engine.socket).stdin(Stdio::null()).stdout(Stdio::null());
         command
     }
@@ -158,6 +159,11 @@ impl Host {
     /// How often the daemon has logged this.
     pub(crate) fn logged(&self, text: &str) -> usize {
         self.log().matches(text).count()
+    }
+
+    /// Waits until the daemon has logged this so often.
+    pub(crate) async fn until_logged(&self, text: &str, times: usize) {
+        until(&format!("`{text}` is logged"), async || self.logged(text), |many| *many == times).await;
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -293,6 +299,16 @@ impl Host {
     }
 }
 
+/// Runs `stokerctl` in a folder, without any daemon.
+pub(crate) fn stokerctl(folder: &Path, arguments: &[&str]) -> Said {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_stokerctl"));
+    command.args(arguments).current_dir(folder).env_remove("STOKER_SOCKET").stdin(Stdio::null());
+    let output = command.output().expect("it was built");
+    let text = |bytes| String::from_utf8(bytes).expect("it speaks text");
+    let code = output.status.code().unwrap_or(-1);
+    Said { code, stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
 /// The refusal in this answer.
 pub(crate) fn problem<T: std::fmt::Debug>(answer: Result<T, ClientError>) -> Problem {
     match answer {
@@ -406,8 +422,15 @@ fn remove_all(engine: Engine, label: String) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
         runtime.expect("the system has threads").block_on(async {
             let Ok(engine) = Engine::at(&engine.socket).await else { return };
-            for id in engine.containers(&label).await.into_iter().filter_map(|container| container.id) {
-                engine.remove(&id).await;
+            // A creation that was under way when the daemon ended appears a little later.
+            let mut empty_looks = 0;
+            while empty_looks < 5 {
+                let all = engine.containers(&label).await;
+                empty_looks = if all.is_empty() { empty_looks + 1 } else { 0 };
+                for id in all.into_iter().filter_map(|container| container.id) {
+                    engine.remove(&id).await;
+                }
+                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
             }
         });
     });

@@ -7,8 +7,15 @@ mod level;
 
 mod commands;
 mod deadlines;
+mod drains;
+mod engine_away;
 mod failures;
+mod growth;
 mod lives;
+mod mistakes;
 mod netns_sockets;
 mod queues;
+mod restarts;
 mod tidy;
+mod tool;
+mod walls;

@@ -92,7 +92,9 @@ async fn a_caller_that_hangs_up_leaves_the_queue_and_the_next_is_served() {
 
 #[tokio::test]
 async fn a_grant_that_reaches_nobody_is_taken_back() {
-    let Some(host) = Host::with(&format!("{SANDBOX}max_instances = 2")).await else { return };
+    // What was sent and not read is taken back at its first-use deadline; what was not sent, at once.
+    let pools = format!("{SANDBOX}max_instances = 2\nfirst_use_timeout = \"1s\"");
+    let Some(host) = Host::with(&pools).await else { return };
     host.until_warm("sandbox", 1).await;
     // Callers that ask and leave at once, at every moment of the answer's way.
     for patience in 0..20 {
