@@ -74,27 +74,24 @@ fn write(event: &Event) {
     let lease = event.lease.as_ref().map(ToString::to_string);
     let tenant = event.tenant.as_ref().map(ToString::to_string);
     let (state, reason) = state_and_reason(&event.what);
-    // A level is part of an entry's type, so the same fields stand here twice.
+    // A level is part of an entry's type, so each level writes the fields anew.
+    macro_rules! entry {
+        ($level:ident) => {
+            tracing::$level!(
+                stoker_pool = pool,
+                stoker_instance = instance,
+                stoker_lease = lease,
+                stoker_tenant = tenant,
+                stoker_state = state,
+                stoker_reason = reason,
+                "{text}"
+            )
+        };
+    }
     if is_trouble(&event.what) {
-        tracing::warn!(
-            stoker_pool = pool,
-            stoker_instance = instance,
-            stoker_lease = lease,
-            stoker_tenant = tenant,
-            stoker_state = state,
-            stoker_reason = reason,
-            "{text}"
-        );
+        entry!(warn);
     } else {
-        tracing::info!(
-            stoker_pool = pool,
-            stoker_instance = instance,
-            stoker_lease = lease,
-            stoker_tenant = tenant,
-            stoker_state = state,
-            stoker_reason = reason,
-            "{text}"
-        );
+        entry!(info);
     }
 }
 
