@@ -8,6 +8,7 @@
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use bollard::Docker;
 use bollard::exec::StartExecResults;
@@ -57,7 +58,7 @@ impl Engine {
         None
     }
 
-    pub(crate) async fn at(socket: &Path) -> Result<Engine, bollard::errors::Error> {
+    async fn at(socket: &Path) -> Result<Engine, bollard::errors::Error> {
         let docker = Docker::connect_with_unix(&socket.to_string_lossy(), 120, bollard::API_DEFAULT_VERSION)?;
         docker.ping().await?;
         Ok(Engine { docker, socket: socket.into() })
@@ -106,6 +107,28 @@ impl Engine {
         // Its own removal may be under way.
         let _ = self.docker.remove_container(id, Some(options)).await;
     }
+}
+
+/// Removes all containers with this label. On a thread and runtime of its own: the test's is in a drop.
+pub(crate) fn remove_all(engine: &Engine, label: &str) {
+    let (socket, label) = (engine.socket.clone(), label.to_owned());
+    let removal = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+        runtime.expect("the system has threads").block_on(async {
+            let Ok(engine) = Engine::at(&socket).await else { return };
+            // A creation that was under way when its daemon ended appears a little later.
+            let mut empty_looks = 0;
+            while empty_looks < 5 {
+                let all = engine.containers(&label).await;
+                empty_looks = if all.is_empty() { empty_looks + 1 } else { 0 };
+                for id in all.into_iter().filter_map(|container| container.id) {
+                    engine.remove(&id).await;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        });
+    });
+    let _ = removal.join();
 }
 
 /// An engine of this test alone.

@@ -1,6 +1,6 @@
 //! Instances that die, never come up, or cannot be made: seen, said, and never leaked.
 
-use stoker::api::wire::AcquireBody;
+use stoker::api::wire::{AcquireBody, PoolBody};
 
 use crate::host::{BROWSER, Host, SANDBOX};
 use crate::level::until;
@@ -104,6 +104,15 @@ async fn one_that_ends_before_it_is_ready_says_how() {
     let refusal = host.refused(&body).await;
     assert!(refusal.detail.contains("it ended before it was ready (exit code 3)"), "{refusal:?}");
     host.until_containers(0).await;
+}
+
+#[tokio::test]
+async fn a_command_that_is_not_in_the_image_is_a_start_that_fails() {
+    let pool = SANDBOX.replace(r#"["sleep", "2147483647"]"#, r#"["/no/such/program"]"#);
+    let Some(host) = Host::with(&pool).await else { return };
+    let failing = |pool: &PoolBody| pool.blocked_by.as_ref().is_some_and(|why| why.limit == "starts_failing");
+    let limit = host.until_pool("sandbox", failing).await.blocked_by.unwrap();
+    assert!(limit.detail.contains("ended before it was ready (exit code 12"), "{limit:?}");
 }
 
 #[tokio::test]

@@ -26,7 +26,7 @@ use stoker::api::wire::{AcquireBody, ExecAnswer, ExecBody, HostBody, LeaseBody, 
 use tempfile::TempDir;
 use tokio::net::UnixStream;
 
-use crate::engine::{Engine, TINY};
+use crate::engine::{Engine, TINY, remove_all};
 use crate::level::{LIMIT, until};
 
 /// A sandbox that sleeps, small enough for dozens on a small host.
@@ -405,7 +405,7 @@ impl Drop for Host {
         if self.daemon.is_some() {
             self.end_daemon(Signal::SIGTERM);
         }
-        remove_all(self.engine.clone(), format!("stoker.host={}", self.name));
+        remove_all(&self.engine, &format!("stoker.host={}", self.name));
         let log = self.log();
         let trouble = log.lines().find(|line| line.starts_with("ERROR") || line.contains("panicked at"));
         if std::thread::panicking() {
@@ -414,25 +414,4 @@ impl Drop for Host {
             panic!("stokerd was in trouble: {trouble}\n---- all it said ----\n{log}");
         }
     }
-}
-
-/// Removes all containers with this label. On a thread and runtime of its own: the test's is in a drop.
-fn remove_all(engine: Engine, label: String) {
-    let removal = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-        runtime.expect("the system has threads").block_on(async {
-            let Ok(engine) = Engine::at(&engine.socket).await else { return };
-            // A creation that was under way when the daemon ended appears a little later.
-            let mut empty_looks = 0;
-            while empty_looks < 5 {
-                let all = engine.containers(&label).await;
-                empty_looks = if all.is_empty() { empty_looks + 1 } else { 0 };
-                for id in all.into_iter().filter_map(|container| container.id) {
-                    engine.remove(&id).await;
-                }
-                tokio::time::sleep(std::time::Duration::from_millis(50)).await;
-            }
-        });
-    });
-    let _ = removal.join();
 }
