@@ -37,7 +37,7 @@ async fn an_idle_lease_ends_and_a_caller_may_ask_for_less_than_the_pool_allows()
 async fn bytes_through_a_tunnel_keep_a_lease_alive_and_an_open_one_without_bytes_does_not() {
     let echo = r#"["nc", "-ll", "-p", "8000", "-e", "cat"]"#;
     let pool = SANDBOX.replace(r#"["sleep", "2147483647"]"#, echo);
-    let Some(host) = Host::with(&format!("{pool}first_use_timeout = \"2s\"\nidle_timeout = \"2s\"")).await
+    let Some(host) = Host::with(&format!("{pool}first_use_timeout = \"3s\"\nidle_timeout = \"3s\"")).await
     else {
         return;
     };
@@ -48,7 +48,7 @@ async fn bytes_through_a_tunnel_keep_a_lease_alive_and_an_open_one_without_bytes
     loop {
         tunnel.write_all(b"x").await.unwrap();
         tunnel.read_exact(&mut byte).await.unwrap();
-        if host.lease(&lease.id).await.running_ms.unwrap() > 4000 {
+        if host.lease(&lease.id).await.running_ms.unwrap() > 6000 {
             break;
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
@@ -60,16 +60,16 @@ async fn bytes_through_a_tunnel_keep_a_lease_alive_and_an_open_one_without_bytes
 
 #[tokio::test]
 async fn a_command_that_runs_keeps_a_lease_alive() {
-    let Some(host) = Host::with(&format!("{SANDBOX}first_use_timeout = \"1s\"\nidle_timeout = \"1s\"")).await
+    let Some(host) = Host::with(&format!("{SANDBOX}first_use_timeout = \"3s\"\nidle_timeout = \"3s\"")).await
     else {
         return;
     };
     let lease = host.acquire("sandbox").await;
-    let ran = host.sh(&lease.id, "sleep 3; echo done").await;
+    let ran = host.sh(&lease.id, "sleep 7; echo done").await;
     assert_eq!((ran.exit_code, ran.stdout.as_str()), (Some(0), "done\n"));
     let ended = host.until_ended(&lease.id).await;
     assert_eq!(ended.reason.as_deref(), Some("idle_timeout"));
-    assert!(ended.running_ms.unwrap() >= 4000, "its idle time begins with the command's end");
+    assert!(ended.running_ms.unwrap() >= 10_000, "its idle time begins with the command's end");
 }
 
 #[tokio::test]
