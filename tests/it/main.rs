@@ -1,3 +1,4 @@
 //! What can be seen from outside the crate.
 
+mod demo;
 mod netns_sockets;
