@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match start(arguments) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => exit::report("stokerd", &error),
+        Err(error) => exit::report("stokerd", &error, exit::UNAVAILABLE),
     }
 }
 
