@@ -7,6 +7,7 @@ mod level;
 
 mod commands;
 mod deadlines;
+mod demo;
 mod docker;
 mod drains;
 mod engine_away;
