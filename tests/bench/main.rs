@@ -73,7 +73,6 @@ fn main() -> ExitCode {
 }
 
 async fn measure(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
-    stage.stokerd.serves().await?;
     say_error(&format!("waiting for {WARM} warm instances"));
     warm(stage).await?;
     let mut figures = Vec::new();

@@ -88,7 +88,6 @@ async fn tour(stage: &Stage, talk: &mut Talk, folder: &Path) -> anyhow::Result<F
         &format!("pid {}, its log is {}", stage.stokerd.pid(), shown(&folder.join("stokerd.log"))),
     );
     talk.fact("socket", &stage.stokerd.socket().display().to_string());
-    stage.stokerd.serves().await?;
 
     talk.step("The pools warm up: instances are started before anybody asks");
     let began = Instant::now();

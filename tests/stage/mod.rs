@@ -111,6 +111,8 @@ impl Stage {
         }
         stokerd::nobody_else(&host, &engine).await?;
         let stokerd = Stokerd::start(profile, &engine, log)?;
+        // One that is kept out by another's lock ends here, before anything is taken for ours and removed.
+        stokerd.serves().await?;
         let client = Client::new(stokerd.socket());
         Ok(Stage { engine, stokerd, client, host })
     }

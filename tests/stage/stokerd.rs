@@ -1,13 +1,14 @@
 //! A stokerd of our own: the real binary, in a process group of its own, so that a Ctrl-C at the terminal
 //! reaches us alone and we end it in order.
 
-use std::fs::File;
+use std::fs::{self, File};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::SocketAddr;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
-use std::{env, fs};
 
 use anyhow::Context;
 use nix::sys::signal::{Signal, kill};
@@ -72,7 +73,10 @@ impl Stokerd {
     /// Returns once it serves, or when it has ended instead.
     pub(crate) async fn serves(&self) -> anyhow::Result<()> {
         while UnixStream::connect(&self.socket).await.is_err() {
-            anyhow::ensure!(self.is_alive()?, "stokerd ended at once");
+            if !self.is_alive()? {
+                let words = self.last_words().unwrap_or_else(|| "it said nothing".into());
+                return Err(Obstacle::in_use(format!("stokerd ended at once: {words}")).into());
+            }
             sleep(LOOK_AGAIN).await;
         }
         Ok(())
@@ -112,44 +116,29 @@ impl Stokerd {
     }
 }
 
-/// Refuses to start where another stokerd marks its containers with the same host name: ours would take
-/// them for leftovers and remove them, and the other one ours.
+/// Refuses to start where another stokerd marks its containers with the same host name: the later one takes
+/// the containers of the earlier for leftovers.
 ///
-/// A daemon that serves elsewhere is known by what it runs. One that serves and has nothing yet is known
-/// only where its socket is: at the default place, or where STOKER_SOCKET says.
+/// Daemons of one name keep each other out by a lock (`daemon/lock.rs`), which is asked here for a better
+/// answer. It is not seen from another network namespace; what such a daemon runs is.
 pub(crate) async fn nobody_else(host: &str, engine: &Engine) -> anyhow::Result<()> {
-    let default = PathBuf::from(stoker::ctl::DEFAULT_SOCKET);
-    for socket in env::var_os("STOKER_SOCKET").map(PathBuf::from).into_iter().chain([default]) {
-        if let Ok(stream) = UnixStream::connect(&socket).await {
-            let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
-            let whose = pid.map_or(String::new(), |pid| format!(" (pid {pid})"));
-            let text = format!(
-                "a stokerd{whose} serves at {}; it would share its containers with ours: stop it first",
-                socket.display()
-            );
-            return Err(Obstacle::in_use(text).into());
-        }
+    let lock = SocketAddr::from_abstract_name(format!("stokerd/{host}")).context("no name for a lock")?;
+    if let Ok(held) = std::os::unix::net::UnixStream::connect_addr(&lock) {
+        let peer = held.set_nonblocking(true).and_then(|()| UnixStream::from_std(held)?.peer_cred());
+        let pid = peer.ok().and_then(|peer| peer.pid()).map_or(String::new(), |pid| format!(" (pid {pid})"));
+        let text = format!(
+            "a stokerd{pid} runs here for host {host}, and two would share their containers: stop it first"
+        );
+        return Err(Obstacle::in_use(text).into());
     }
     let found = engine.containers_of(host).await?;
     if !found.is_empty() {
-        let perhaps = match daemons().as_slice() {
-            [] => String::new(),
-            pids => format!(" (pid {})", pids.join(" or ")),
-        };
         let text = format!(
-            "{} containers of another stokerd{perhaps} are on host {host}: stop it, then remove them: \
+            "{} containers of another run are here for host {host}; where no stokerd uses them: \
              docker rm -f $(docker ps -aq --filter label=stoker.host={host})",
             found.len()
         );
         return Err(Obstacle::in_use(text).into());
     }
     Ok(())
-}
-
-/// Processes that are called stokerd, whichever socket they serve at.
-fn daemons() -> Vec<String> {
-    let pids = fs::read_dir("/proc").into_iter().flatten().flatten();
-    pids.filter(|entry| fs::read(entry.path().join("comm")).is_ok_and(|name| name == b"stokerd\n"))
-        .map(|entry| entry.file_name().to_string_lossy().into_owned())
-        .collect()
 }
