@@ -144,8 +144,7 @@ fn files_open_with_their_idea_and_stay_short() {
 #[test]
 fn nothing_is_left_for_later() {
     // Put together, so that this file does not find itself.
-    let words =
-        [["TO", "DO"], ["FIX", "ME"], ["todo", "!("], ["unimplemented", "!("], ["#[ign", "ore"]];
+    let words = [["TO", "DO"], ["FIX", "ME"], ["todo", "!("], ["unimplemented", "!("], ["#[ign", "ore"]];
     let words: Vec<String> = words.iter().map(|parts| parts.concat()).collect();
     let mut wrong = Vec::new();
     for file in ["src", "tests", "packaging", "profiles"].into_iter().flat_map(all_files) {
