@@ -103,6 +103,9 @@ impl Problem {
             let typed = quoted.next().unwrap_or_default();
             problem.known = quoted.collect();
             problem.hint = Some(suggestion(&typed, &problem.known));
+        } else if said.contains("expected a string") {
+            // The only texts that look like numbers to their writers.
+            problem.hint = Some(format!("a time is {}", crate::quantity::DURATION_EXPECTED));
         }
         problem
     }
