@@ -158,6 +158,28 @@ fn nothing_is_left_for_later() {
     assert!(wrong.is_empty(), "\n{}\n", wrong.join("\n"));
 }
 
+#[test]
+fn the_readme_names_tests_that_exist() {
+    let readme = fs::read_to_string(root().join("README.md")).unwrap();
+    let promises = readme.lines().filter(|line| line.starts_with("| ") && line.contains('`'));
+    let mut named = 0;
+    for name in promises.flat_map(|line| line.split('`').skip(1).step_by(2)) {
+        let here = root().join("tests/it");
+        let exists = match (name.split_once("::"), name.strip_prefix("scenarios/")) {
+            _ if name == "make bench" => root().join("tests/bench/main.rs").exists(),
+            (Some((file, test)), _) => fs::read_to_string(here.join(format!("{file}.rs")))
+                .is_ok_and(|text| text.contains(&format!("fn {test}("))),
+            (None, Some(scenario)) => here.join(format!("scenarios/{scenario}.txt")).exists(),
+            (None, None) => {
+                here.join(format!("{name}.rs")).exists() || here.join(format!("scenarios/{name}.txt")).exists()
+            }
+        };
+        assert!(exists, "README.md names `{name}`, and there is no such test");
+        named += 1;
+    }
+    assert!(named > 8, "README.md names hardly a test: {named}");
+}
+
 /// Whether `used` (`control::message::Why`) names `path` (`control::message`) or something in it.
 fn is_below(used: &str, path: &str) -> bool {
     used.strip_prefix(path).is_some_and(|rest| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '_'))
