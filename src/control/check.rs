@@ -94,7 +94,10 @@ impl Controller {
     fn check_leases(&self) -> Result<(), Broken> {
         let mut queued = 0;
         for (id, lease) in &self.leases {
-            ensure(self.timers.has(&Timer::Lease(id.clone())), || format!("lease {id} has no deadline"))?;
+            let over = matches!(lease.state, State::Ended { .. });
+            ensure(self.timers.has(&Timer::Lease(id.clone())) != over, || {
+                format!("lease {id} has no deadline")
+            })?;
             match &lease.state {
                 State::Queued { place, .. } => {
                     queued += 1;
@@ -113,6 +116,7 @@ impl Controller {
         let places: u32 = self.pools.values().map(|pool| pool.queue.len()).sum();
         ensure(places == queued, || format!("{places} places for {queued} queued leases"))?;
         let over = self.leases.values().filter(|lease| matches!(lease.state, State::Ended { .. })).count();
+        ensure(self.timers.has(&Timer::Forget) == (over > 0), || "ended leases are kept for ever".into())?;
         ensure(over == self.ended.len(), || format!("{over} leases ended, {} remembered", self.ended.len()))
     }
 
