@@ -1,3 +1,4 @@
 //! What can be seen from outside the crate.
 
 mod netns_sockets;
+mod scenario;
