@@ -172,8 +172,9 @@ impl Controller {
         };
         let reply = match lease.state {
             State::Executing { instance, .. } => {
-                lease.touch(now);
-                Reply::Use { instance, pool: lease.pool.clone() }
+                let reply = Reply::Use { instance, pool: lease.pool.clone() };
+                self.take_activity(id, now);
+                reply
             }
             State::Queued { .. } | State::Ended { .. } => {
                 let lease = &self.leases[id];
@@ -191,9 +192,7 @@ impl Controller {
         let most = lease.limits.runtime_max;
         if let State::Executing { deadline, granted_at, .. } = &mut lease.state {
             *deadline = now.after(by).min(granted_at.after(most)).max(*deadline);
-            lease.touch(now);
-            let due = lease.due();
-            self.timers.set(Timer::Lease(id.clone()), due);
+            self.take_activity(id, now);
             self.show(call, id);
         } else {
             let lease = &self.leases[id];

@@ -56,8 +56,11 @@ impl Controller {
 
     pub(super) fn take_activity(&mut self, id: &LeaseId, at: Instant) {
         let at = at.min(self.now);
-        if let Some(lease) = self.leases.get_mut(id) {
-            lease.touch(at);
+        if let Some(lease) = self.leases.get_mut(id)
+            && lease.touch(at)
+        {
+            let due = lease.due();
+            self.timers.set(Timer::Lease(id.clone()), due);
         }
     }
 

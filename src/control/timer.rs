@@ -1,6 +1,6 @@
 //! What is due when: one entry for each thing that has a deadline.
 //!
-//! A lease's idle deadline moves with every byte its caller sends; the entry does not. When it falls due
+//! A lease's idle deadline moves away with every byte its caller sends; the entry does not. When it falls due
 //! the thing itself says whether its time has really come, and otherwise gets a new entry. So activity
 //! costs nothing here.
 //!
