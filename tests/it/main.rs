@@ -2,3 +2,4 @@
 
 mod netns_sockets;
 mod scenario;
+mod sim;
