@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build images demo test bench fmt lint clean cargo
+.PHONY: help build images demo test bench fmt lint clean cargo root
 
 # Finds a container engine, or starts one for the time of the command; see the script.
 ENGINE := packaging/engine.sh run --
@@ -17,17 +17,21 @@ build: cargo ## compile stokerd and stokerctl, optimised (target/release)
 images: ## build the container images, those that changed
 	$(ENGINE) $(IMAGES)
 
-demo: cargo ## show one host at work, with browsers and sandboxes
-	$(ENGINE) sh -c '$(IMAGES) --only chromium --only python && cargo run --release --example demo'
+# The programs are built with the example, so that they all share one set of crates.
+demo: cargo root ## show one host at work, with a browser and a sandbox
+	$(ENGINE) sh -c '$(IMAGES) --only chromium --only python && \
+	    cargo build --release --bins --example demo && cargo run --quiet --release --example demo'
 
 # The tests come last, so that their count is the last thing on the screen.
-test: lint ## check format and lints, then run every test against a real engine
+# The demo is a test too (tests/it/demo.rs), so it is built before.
+test: root lint ## check format and lints, then run every test against a real engine
 	cargo test --doc
 	runner='cargo nextest run'; cargo nextest --version >/dev/null 2>&1 || runner='cargo test --lib --bins --tests'; \
-	    $(ENGINE) sh -c "$(IMAGES) && STOKER_REQUIRE_DOCKER=1 $$runner"
+	    $(ENGINE) sh -c "$(IMAGES) && cargo build --bins --example demo && STOKER_REQUIRE_DOCKER=1 $$runner"
 
-bench: cargo ## measure how fast instances are lent and made
-	$(ENGINE) sh -c '$(IMAGES) --only chromium --only python --only tiny && cargo run --release --example bench'
+bench: cargo root ## measure what lending, looking and the daemon itself cost, against their bars
+	$(ENGINE) sh -c '$(IMAGES) --only tiny && \
+	    cargo build --release --bins --example bench && cargo run --quiet --release --example bench'
 
 fmt: cargo ## format the source
 	cargo fmt
@@ -42,3 +46,6 @@ clean: cargo ## remove what was built here, and stop a private engine that was l
 
 cargo:
 	@command -v cargo >/dev/null || { echo 'there is no cargo; install Rust from https://rustup.rs (packages of distributions are too old)' >&2; exit 69; }
+
+root:
+	@[ "$$(id -u)" = 0 ] || { echo 'stokerd enters the network namespaces of containers, which needs root: sudo env "PATH=$$PATH" make ...' >&2; exit 77; }

@@ -23,6 +23,8 @@ root=$data/docker # one below, so that the folder itself may be a disk of its ow
 run=/run/stoker-engine-$(id -u)
 [[ -z ${STOKER_ENGINE_DIR:-} ]] || run+=-$(cksum <<<"$data" | cut -d' ' -f1)
 host=unix://$run/engine.sock
+# One for all private engines; only root starts them.
+made_bridge=/run/stoker-engine-docker0
 default=unix:///var/run/docker.sock
 
 say() { printf 'engine: %s\n' "$*" >&2; }
@@ -136,15 +138,17 @@ stop_private() {
     awk -v run="$run/" -v root="$root" \
         'index($2, run) == 1 || index($2, root "/") == 1 || $2 == root { print $2 }' /proc/mounts | sort -r |
         while read -r mount; do umount -l "$mount" 2>/dev/null || true; done
-    # The bridge, if it came with us, and the two settings for all of the host that dockerd changes for it. Its rules
-    # of iptables stay until the next boot: they match nothing without the bridge.
-    if [[ -e $run/made-docker0 ]]; then
-        read -r forward policy <"$run/made-docker0" || true
+    # The bridge, if it came with an engine of ours, and the two settings for all of the host that dockerd changes for
+    # it. All engines of a host share it, so it goes with the last. Its rules of iptables stay until the next boot: they
+    # match nothing without the bridge.
+    if [[ -e $made_bridge ]] && ! pgrep -x dockerd >/dev/null; then
+        read -r forward policy <"$made_bridge" || true
         ip link delete docker0 2>/dev/null || true
         if [[ -n $policy ]]; then iptables -P FORWARD "$policy" 2>/dev/null || true; fi
         if [[ -n $forward ]]; then echo "$forward" >/proc/sys/net/ipv4/ip_forward || true; fi
+        rm -f -- "$made_bridge"
     fi
-    rm -rf -- "$run/engine.pid" "$run/engine.sock" "$run/made-docker0" "$run/keep" "$run/exec"
+    rm -rf -- "$run/engine.pid" "$run/engine.sock" "$run/keep" "$run/exec"
 }
 
 # launch FLAG...: start dockerd with FLAGs and wait for it.
@@ -163,7 +167,7 @@ start_private() {
     mkdir -p "$root"
     if [[ ! -e /sys/class/net/docker0 ]]; then
         policy=$(iptables -S FORWARD 2>/dev/null | sed -n 's/^-P FORWARD //p') || policy=
-        echo "$(cat /proc/sys/net/ipv4/ip_forward) $policy" >"$run/made-docker0"
+        echo "$(cat /proc/sys/net/ipv4/ip_forward) $policy" >"$made_bridge"
     fi
     if launch; then return; fi
     stop_private

@@ -96,6 +96,8 @@ impl Drop for Open<'_> {
         if self.answered {
             return;
         }
+        // From here on an answer cannot be sent any more, so it is either seen here or comes back to the loop.
+        self.waiting.close();
         let granted = self.waiting.try_recv().ok().filter(|_| self.acquires).as_ref().and_then(granted_lease);
         // Nobody listens any more only when the daemon ends.
         let _ = self.left.send(Left { call: self.id, granted });

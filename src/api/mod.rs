@@ -33,6 +33,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
+use axum::middleware::map_response;
 use axum::routing::{get, post};
 use serde::de::DeserializeOwned;
 
@@ -108,6 +109,7 @@ impl Api {
             .fallback(operate::no_such_path)
             .method_not_allowed_fallback(operate::no_such_method)
             .layer(DefaultBodyLimit::max(BODY_MOST))
+            .layer(map_response(problem::of_the_frameworks))
             .with_state(self)
     }
 

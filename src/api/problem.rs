@@ -10,11 +10,17 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 
+use super::BODY_MOST;
 use super::wire::LeaseBody;
 use crate::control::message::{LeaseState, Refusal, Why};
+use crate::quantity::Bytes;
 
 /// Names that begin alike are more likely meant than ones that are merely as long (0 to 1, by Jaro-Winkler).
 const NEAR: f64 = 0.75;
+
+const PROBLEM_JSON: &str = "application/problem+json";
+/// The framework says what it refuses in a line.
+const FRAMEWORKS_MOST: usize = 64 << 10;
 
 /// A refusal or a mistake.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -97,6 +103,9 @@ impl Problem {
             let typed = quoted.next().unwrap_or_default();
             problem.known = quoted.collect();
             problem.hint = Some(suggestion(&typed, &problem.known));
+        } else if said.contains("expected a string") {
+            // The only texts that look like numbers to their writers.
+            problem.hint = Some(format!("a time is {}", crate::quantity::DURATION_EXPECTED));
         }
         problem
     }
@@ -182,12 +191,31 @@ impl IntoResponse for Problem {
         let body = serde_json::to_vec(&self).expect("a problem has only texts and numbers");
         let mut response = (status, body).into_response();
         let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_JSON));
         if let Some(seconds) = self.retry_after_s {
             headers.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
         }
         response
     }
+}
+
+/// A refusal that was not ours but the framework's (a body that is too large, a path that does not read) as a
+/// problem like all others.
+pub(super) async fn of_the_frameworks(response: Response) -> Response {
+    let status = response.status();
+    let is_ours = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == PROBLEM_JSON);
+    if is_ours || !status.is_client_error() {
+        return response;
+    }
+    let said = axum::body::to_bytes(response.into_body(), FRAMEWORKS_MOST).await.unwrap_or_default();
+    let said = String::from_utf8_lossy(&said).into_owned();
+    let problem = if status == StatusCode::PAYLOAD_TOO_LARGE {
+        let detail = format!("a body has at most {}", Bytes::new(BODY_MOST as u64));
+        Problem::new(status, "too_large", "the request is too large", detail)
+    } else {
+        Problem { status: status.as_u16(), ..Problem::bad_request(said) }
+    };
+    problem.into_response()
 }
 
 fn status_of(why: &Why) -> StatusCode {

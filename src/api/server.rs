@@ -17,6 +17,7 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 
 use crate::auth::tenant_of;
+use crate::control::message::Tenant;
 
 /// Connections at once; callers that wait for a lease hold one each. The rest waits in the kernel's backlog.
 const CONNECTIONS: usize = 4096;
@@ -87,7 +88,7 @@ async fn serve_one(stream: UnixStream, router: Router) {
     let Ok(tenant) = tokio::task::spawn_blocking(move || tenant_of(peer.uid())).await else {
         return; // The runtime is ending.
     };
-    let service = TowerToHyperService::new(router.layer(axum::Extension(tenant)));
+    let service = TowerToHyperService::new(router.layer(axum::Extension(Tenant(tenant.into()))));
     // A connection's error is its caller's leaving or speaking something else than HTTP: nobody else's concern.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -7,14 +7,12 @@
 
 use nix::unistd::{Uid, User};
 
-use crate::control::message::Tenant;
-
 /// The tenant that a user of this machine is: its name, or `uid-N` where it has none.
 ///
 /// Looking a name up may read files or ask a directory service: call it once a connection, off the loop.
-pub fn tenant_of(uid: u32) -> Tenant {
+pub fn tenant_of(uid: u32) -> String {
     let name = User::from_uid(Uid::from_raw(uid)).ok().flatten().map(|user| user.name);
-    Tenant(name.unwrap_or_else(|| format!("uid-{uid}")).into())
+    name.unwrap_or_else(|| format!("uid-{uid}"))
 }
 
 #[cfg(test)]
@@ -23,7 +21,7 @@ mod tests {
 
     #[test]
     fn users_are_tenants_by_name_and_strangers_by_number() {
-        assert_eq!(tenant_of(0), Tenant("root".into()));
-        assert_eq!(tenant_of(3_999_999_999), Tenant("uid-3999999999".into()));
+        assert_eq!(tenant_of(0), "root");
+        assert_eq!(tenant_of(3_999_999_999), "uid-3999999999");
     }
 }

@@ -37,7 +37,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match start(arguments) {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => exit::report("stokerd", &error),
+        Err(error) => exit::report("stokerd", &error, exit::UNAVAILABLE),
     }
 }
 
@@ -55,6 +55,8 @@ fn start(arguments: Arguments) -> anyhow::Result<()> {
     // Two threads: the loop, and beside it bytes and engine calls. Work is done in containers, not here.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
+        // What blocks is a look into the files of users, once a connection; a crowd of callers shares a few.
+        .max_blocking_threads(4)
         .enable_all()
         .build()
         .context("cannot start the runtime")?;

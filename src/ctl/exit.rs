@@ -24,41 +24,41 @@ pub const USAGE: u8 = 2;
 /// A command inside ran past its limit, as timeout(1) says it.
 pub const OVERRAN: u8 = 124;
 
-const FAILED: u8 = 1;
+/// It failed.
+pub const FAILED: u8 = 1;
+/// EX_UNAVAILABLE of sysexits(3): something that is needed cannot be had.
+pub const UNAVAILABLE: u8 = 69;
+
 const NOT_FOUND: u8 = 4;
-/// EX_UNAVAILABLE of sysexits(3).
-const UNAVAILABLE: u8 = 69;
 /// EX_TEMPFAIL of sysexits(3).
 const TRY_LATER: u8 = 75;
-/// EX_CONFIG of sysexits(3).
-const PROFILE: u8 = 78;
+/// EX_CONFIG of sysexits(3): the host profile has mistakes, or is not there.
+pub const PROFILE: u8 = 78;
 
-/// Says what went wrong on standard error, and picks the code for it.
-pub fn report(program: &str, error: &anyhow::Error) -> ExitCode {
+/// Says what went wrong on standard error, and picks the code for it; `otherwise` where nothing fits better.
+pub fn report(program: &str, error: &anyhow::Error, otherwise: u8) -> ExitCode {
     let mut text = format!("{program}: {error:#}\n");
     if let Some(hint) = hint(error) {
         text.push_str(&format!("\nhint: {hint}\n"));
     }
     // Nobody may be there to read it.
     let _ = std::io::stderr().write_all(text.as_bytes());
-    ExitCode::from(code(error))
+    ExitCode::from(code(error).unwrap_or(otherwise))
 }
 
-fn code(error: &anyhow::Error) -> u8 {
+fn code(error: &anyhow::Error) -> Option<u8> {
     if error.downcast_ref::<Reported>().is_some() {
-        return PROFILE;
+        return Some(PROFILE);
     }
-    match error.downcast_ref::<ClientError>() {
-        Some(ClientError::Unreachable { .. } | ClientError::TooLate(_)) => UNAVAILABLE,
-        Some(ClientError::Refused(problem)) => match problem.status {
-            400 => USAGE,
-            404 => NOT_FOUND,
-            429 | 503 | 504 => TRY_LATER,
-            _ => FAILED,
+    match error.downcast_ref::<ClientError>()? {
+        ClientError::Unreachable { .. } | ClientError::TooLate(_) => Some(UNAVAILABLE),
+        ClientError::Refused(problem) => match problem.status {
+            400 => Some(USAGE),
+            404 => Some(NOT_FOUND),
+            429 | 503 | 504 => Some(TRY_LATER),
+            _ => None,
         },
-        Some(ClientError::Broken(_) | ClientError::BrokenAnswer(_) | ClientError::Unreadable(_)) => FAILED,
-        None if error.downcast_ref::<crate::api::server::SocketError>().is_some() => UNAVAILABLE,
-        None => FAILED,
+        ClientError::Broken(_) | ClientError::BrokenAnswer(_) | ClientError::Unreadable(_) => None,
     }
 }
 

@@ -180,7 +180,7 @@ pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
     match start(arguments) {
         Ok(code) => code,
-        Err(error) => exit::report("stokerctl", &error),
+        Err(error) => exit::report("stokerctl", &error, exit::FAILED),
     }
 }
 

@@ -1,38 +1,97 @@
 //! Transitions as journal entries: one each, with the fields that find it again.
 //!
 //! The level says who wakes up: an error someone at night, a warning someone in the morning, the rest nobody.
+//!
+//! The journal's socket blocks when journald is stuck, and the loop must not. So a thread writes, and the loop
+//! only hands it what to write; what does not fit is counted, and said when there is room again.
+
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::time::Duration;
+use std::{io, thread};
 
 use crate::control::message::{Event, What};
 
+/// Entries that may stand before the writer: some seconds of the busiest host.
+const ENTRIES: usize = 4096;
+/// At the end, what stands there is written for so long.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// The way to the writer.
+#[derive(Debug)]
+pub(super) struct Journal {
+    entries: SyncSender<Event>,
+    dropped: u64,
+}
+
+/// Says when the writer has written all and ended.
+#[derive(Debug)]
+pub(super) struct LastWord(Receiver<()>);
+
+impl Journal {
+    /// Starts the writer; it ends when the [`Journal`] is gone and all is written.
+    pub(super) fn open() -> io::Result<(Journal, LastWord)> {
+        let (entries, incoming) = sync_channel::<Event>(ENTRIES);
+        let (ended, last) = sync_channel(0);
+        thread::Builder::new().name("journal".into()).spawn(move || {
+            for event in incoming {
+                write(&event);
+            }
+            drop(ended);
+        })?;
+        Ok((Journal { entries, dropped: 0 }, LastWord(last)))
+    }
+
+    /// Hands over one entry, at once.
+    pub(super) fn tell(&mut self, event: Event) {
+        match self.entries.try_send(event) {
+            Ok(()) if self.dropped == 0 => {}
+            Ok(()) => {
+                tracing::warn!(
+                    "{} entries before this one were dropped: the journal took none",
+                    self.dropped
+                );
+                self.dropped = 0;
+            }
+            Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => self.dropped += 1,
+        }
+    }
+}
+
+impl LastWord {
+    /// Waits until all is written, but not for ever.
+    pub(super) fn wait(&self) {
+        match self.0.recv_timeout(LAST_WORDS) {
+            Ok(()) | Err(RecvTimeoutError::Disconnected | RecvTimeoutError::Timeout) => {}
+        }
+    }
+}
+
 /// Writes one transition.
-pub(super) fn write(event: &Event) {
+fn write(event: &Event) {
     let text = event.what.to_string();
     let pool = event.pool.as_ref().map(ToString::to_string);
     let instance = event.instance.as_ref().map(ToString::to_string);
     let lease = event.lease.as_ref().map(ToString::to_string);
     let tenant = event.tenant.as_ref().map(ToString::to_string);
     let (state, reason) = state_and_reason(&event.what);
-    // A level is part of an entry's type, so the same fields stand here twice.
+    // A level is part of an entry's type, so each level writes the fields anew.
+    macro_rules! entry {
+        ($level:ident) => {
+            tracing::$level!(
+                stoker_pool = pool,
+                stoker_instance = instance,
+                stoker_lease = lease,
+                stoker_tenant = tenant,
+                stoker_state = state,
+                stoker_reason = reason,
+                "{text}"
+            )
+        };
+    }
     if is_trouble(&event.what) {
-        tracing::warn!(
-            stoker_pool = pool,
-            stoker_instance = instance,
-            stoker_lease = lease,
-            stoker_tenant = tenant,
-            stoker_state = state,
-            stoker_reason = reason,
-            "{text}"
-        );
+        entry!(warn);
     } else {
-        tracing::info!(
-            stoker_pool = pool,
-            stoker_instance = instance,
-            stoker_lease = lease,
-            stoker_tenant = tenant,
-            stoker_state = state,
-            stoker_reason = reason,
-            "{text}"
-        );
+        entry!(info);
     }
 }
 

@@ -10,11 +10,12 @@
 //! It reports facts and decides nothing; it ends when nothing of the instance is left.
 
 use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
-use tokio::time::sleep;
+use tokio::time::{sleep, timeout};
 
 use super::World;
 use super::clock;
@@ -30,6 +31,10 @@ use crate::quantity::{Bytes, Instant};
 const PROBE_AGAIN: Duration = Duration::from_millis(50);
 /// A probe command that takes longer than this counts as not answered, and is tried again.
 const PROBE_COMMAND: Duration = Duration::from_secs(5);
+/// From a process's letting go of its namespaces to its end lie milliseconds, on a host that swaps some more.
+const LEAVE_WITHIN: Duration = Duration::from_secs(10);
+/// Between two tries to stop something while the engine is away, as long as between two tries to reach it.
+const STOP_AGAIN: Duration = Duration::from_secs(1);
 /// Orders to stop that one task may not have taken yet; more say nothing new.
 const STOPS: usize = 4;
 
@@ -151,6 +156,11 @@ impl Keeper {
         self.say(News::Created).await;
         let running = docker.start(&container).await.map_err(failure)?;
         let target = Target::of(running.pid());
+        // A process that is ending lets go of its namespaces a moment before it can be seen to have ended.
+        let leaving = target.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
+        if leaving && let Ok(exit) = timeout(LEAVE_WITHIN, docker.died(&running)).await {
+            return Err(StartFailure::Died(exit));
+        }
         // Whatever was opened by the pid of a process that runs still is that process's.
         if running.has_ended() {
             return Err(StartFailure::Died(docker.died(&running).await));
@@ -226,18 +236,27 @@ impl Keeper {
             }) else {
                 return; // The daemon is ending; the instance lives on.
             };
-            let result = match self.world.engine.get() {
-                Some(docker) => {
-                    docker.stop_and_remove(self.instance, grace).await.map_err(|error| chain(&error))
-                }
-                None => Err("the container engine is not connected".into()),
-            };
+            let result = self.stop(grace).await;
             match result {
                 Ok(()) => {
                     stops.close();
                     return self.say(News::Gone).await;
                 }
                 Err(why) => self.say(News::StopFailed(why)).await,
+            }
+        }
+    }
+
+    /// Stops and removes what there is. While the engine is away nothing can be known, so it is asked again; any
+    /// other failure is the controller's to judge.
+    async fn stop(&self, grace: Grace) -> Result<(), String> {
+        loop {
+            let Some(docker) = self.world.engine.get() else {
+                return Err("the container engine is not connected".into());
+            };
+            match docker.stop_and_remove(self.instance, grace).await {
+                Err(error) if error.is_unreachable() => sleep(STOP_AGAIN).await,
+                stopped => return stopped.map_err(|error| chain(&error)),
             }
         }
     }

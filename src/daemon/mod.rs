@@ -14,6 +14,7 @@ mod clock;
 mod engine;
 mod journal;
 mod keeper;
+mod lock;
 mod look;
 mod turn;
 
@@ -24,6 +25,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use self::engine::{Address, Slot};
+use self::journal::Journal;
 use self::keeper::Keepers;
 use self::look::Eyes;
 use self::turn::Turns;
@@ -71,12 +73,14 @@ impl World {
 pub async fn run(profile: HostProfile, places: Places) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    let listener = server::listen(&places.socket).await?;
     let boot = clock::boot_id().context("cannot read this boot's id")?;
     let host = match &profile.host.name {
         Some(name) => name.clone(),
         None => host_name().context("cannot read the host's name")?,
     };
+    let _alone = lock::take(&host)?;
+    let listener = server::listen(&places.socket).await?;
+    let (journal, last_word) = Journal::open().context("cannot start the thread that writes the journal")?;
     let run = clock::draw_run();
     let (facts, incoming) = mpsc::channel(FACTS);
     let eyes = Eyes::open(facts.clone()).context("cannot start the measuring thread")?;
@@ -88,6 +92,7 @@ pub async fn run(profile: HostProfile, places: Places) -> anyhow::Result<()> {
         controller: Controller::new(profile, host.clone(), run, clock::now()),
         keepers: Keepers::new(world.clone()),
         gateway: gateway.clone(),
+        journal,
         facts: incoming,
         counter,
         open: std::collections::BTreeMap::new(),
@@ -97,8 +102,9 @@ pub async fn run(profile: HostProfile, places: Places) -> anyhow::Result<()> {
     let owner = Owner { host, boot, run };
     let follow = engine::follow(world, Address { socket: places.engine, owner });
     tracing::info!("serving at `{}`", places.socket.display());
+    let mut turning = tokio::spawn(turns.run());
     tokio::select! {
-        ended = tokio::spawn(turns.run()) => ended.context("the loop broke")?,
+        ended = &mut turning => ended.context("the loop broke")?,
         ended = tokio::spawn(server::serve(listener, router)) => ended.context("the server broke")?,
         ended = tokio::spawn(follow) => ended.context("the engine's follower broke")?,
         _ = terminate.recv() => tracing::info!("told to end, leaving instances as they are"),
@@ -106,6 +112,10 @@ pub async fn run(profile: HostProfile, places: Places) -> anyhow::Result<()> {
     }
     // Whoever comes next makes its own; a path that is gone already is as well.
     let _ = std::fs::remove_file(&places.socket);
+    turning.abort();
+    // It holds the way to the journal's writer, which ends when the way is gone.
+    let _ = turning.await;
+    last_word.wait();
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
 use super::clock;
-use super::journal;
+use super::journal::Journal;
 use super::keeper::Keepers;
 use crate::api::desk::{Counter, Left, Question, acquires, granted_lease};
 use crate::control::Controller;
@@ -30,6 +30,7 @@ pub(super) struct Turns {
     pub(super) pools: BTreeMap<PoolName, Arc<Pool>>,
     pub(super) keepers: Keepers,
     pub(super) gateway: Gateway,
+    pub(super) journal: Journal,
     pub(super) facts: mpsc::Receiver<Input>,
     pub(super) counter: Counter,
     pub(super) open: BTreeMap<CallId, Waiting>,
@@ -137,7 +138,7 @@ impl Turns {
                 self.keepers.probe(instance, &self.pools[&pool].template.probe)
             }
             Output::Reply(call, reply) => self.answer(call, reply),
-            Output::Tell(event) => journal::write(&event),
+            Output::Tell(event) => self.journal.tell(event),
         }
     }
 

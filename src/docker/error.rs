@@ -177,3 +177,16 @@ pub(super) async fn within<T>(
         Err(_) => Err(DockerError::Timeout { what: what.into(), within: limit }),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn no_answer_in_time_says_nothing_of_what_happens() {
+        let limit = Duration::from_millis(5);
+        let error = within::<()>(limit, "wait", std::future::pending()).await.unwrap_err();
+        assert!(!error.is_unreachable() && error.is_unknown());
+        assert_eq!(error.to_string(), "cannot wait: no answer within 5ms, so whether it happens is unknown");
+    }
+}

@@ -302,6 +302,3 @@ fn has_process(state: ContainerSummaryStateEnum) -> bool {
         | ContainerSummaryStateEnum::DEAD => false,
     }
 }
-
-#[cfg(test)]
-mod live_tests;

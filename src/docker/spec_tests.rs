@@ -1,3 +1,5 @@
+//! The whole order for a container, as the engine reads it.
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -97,7 +99,10 @@ fn lines(order: &serde_json::Value) -> String {
         let shown = fields.iter().filter(|(name, _)| *name != "HostConfig");
         shown.map(|(name, value)| format!("{name}: {value}\n")).collect()
     };
-    of(order) + "--\n" + &of(&order["HostConfig"])
+    // The client's own order of fields is nobody's business.
+    let mut order = order.clone();
+    order.sort_all_objects();
+    of(&order) + "--\n" + &of(&order["HostConfig"])
 }
 
 fn check_order(pool: &Pool, facts: &EngineFacts, check: impl FnOnce(&serde_json::Value)) {

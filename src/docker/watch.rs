@@ -116,3 +116,14 @@ pub(super) async fn exit_of(docker: &Docker, container: &ContainerId) -> Exit {
     };
     tokio::time::timeout(EXIT_NOTED_WITHIN, noted).await.unwrap_or(Exit { code: None })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pid_of_another_process_is_never_held() {
+        let error = Running::hold(&ContainerId("0".repeat(64).into()), std::process::id()).unwrap_err();
+        assert!(matches!(error, DockerError::Foreign { .. }), "{error}");
+    }
+}

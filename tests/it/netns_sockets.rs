@@ -1,7 +1,6 @@
 //! Sockets inside the network namespace of a real container that has no network.
 //!
-//! The engine is that of `DOCKER_HOST` (a `unix://` address) or `/var/run/docker.sock`, and needs the image
-//! `stoker/tiny:latest` (busybox, and `/www/json/version` for its web server). Entering needs root.
+//! Entering needs root.
 
 use std::io;
 use std::time::Duration;
@@ -12,7 +11,8 @@ use bollard::query_parameters::RemoveContainerOptionsBuilder;
 use stoker::netns::{Netns, NetnsError, Target};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-const IMAGE: &str = "stoker/tiny:latest";
+use crate::engine::{Engine, TINY};
+
 const LIMIT: Duration = Duration::from_secs(5);
 const DEVTOOLS: u16 = 9222;
 
@@ -91,20 +91,9 @@ async fn get(netns: &Netns, target: &Target) -> String {
 impl Container {
     /// Runs a command in one; `None`, aloud, where there is no engine.
     async fn run(command: &[&str]) -> Option<Container> {
-        let address = std::env::var("DOCKER_HOST").unwrap_or_else(|_| "unix:///var/run/docker.sock".into());
-        let answer = match Docker::connect_with_unix(&address, 60, bollard::API_DEFAULT_VERSION) {
-            Ok(docker) => docker.inspect_image(IMAGE).await.map(|_| docker),
-            Err(error) => Err(error),
-        };
-        let docker = match answer {
-            Ok(docker) => docker,
-            Err(error) => {
-                skip(&address, &error);
-                return None;
-            }
-        };
+        let docker = Engine::with(TINY).await?.docker;
         let body = ContainerCreateBody {
-            image: Some(IMAGE.into()),
+            image: Some(TINY.into()),
             cmd: Some(command.iter().copied().map(String::from).collect()),
             host_config: Some(HostConfig { network_mode: Some("none".into()), ..HostConfig::default() }),
             ..ContainerCreateBody::default()
@@ -136,11 +125,4 @@ impl Container {
         let options = RemoveContainerOptionsBuilder::default().force(true).build();
         self.docker.remove_container(&self.id, Some(options)).await.expect("nothing stands in its way");
     }
-}
-
-#[expect(clippy::print_stdout, reason = "a test that did not run says so")]
-fn skip(address: &str, error: &bollard::errors::Error) {
-    let required = ["CI", "STOKER_REQUIRE_DOCKER"].map(|name| std::env::var(name).unwrap_or_default());
-    assert!(!required.iter().any(|value| value == "true" || value == "1"), "an engine is required: {error}");
-    println!("SKIPPED: no container engine at {address} ({error})");
 }

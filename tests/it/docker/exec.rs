@@ -1,9 +1,11 @@
 //! Commands inside.
 
-use tokio::time::Instant;
+use std::time::Duration;
 
-use super::*;
-use crate::quantity::Bytes;
+use stoker::docker::{DockerError, Exec};
+use stoker::quantity::Bytes;
+
+use super::live;
 
 fn order(command: &[&str]) -> Exec {
     Exec {
@@ -45,7 +47,7 @@ async fn what_a_command_says_and_how_it_ends() {
     assert_eq!(text(&done.unwrap().stdout), "/tmp\n");
     live.end(1, Duration::ZERO).await;
     let error = live.docker.exec(running.container(), &order(&["true"])).await.unwrap_err();
-    assert!(error.is_missing(), "{error}");
+    assert!(matches!(error, DockerError::Refused { status: 404, .. }), "{error}");
 }
 
 #[tokio::test]
@@ -91,11 +93,9 @@ async fn input_goes_in_while_output_comes_out() {
 async fn a_command_that_runs_past_its_time_is_killed() {
     let Some(live) = live().await else { return };
     let running = live.run(1).await;
-    let timeout = Duration::from_millis(700);
+    let timeout = Duration::from_secs(3);
     let slow = Exec { timeout, ..order(&["sh", "-c", "echo begun; sleep 321; echo never"]) };
-    let begun = Instant::now();
     let done = live.docker.exec(running.container(), &slow).await.unwrap();
-    assert!(begun.elapsed() < Duration::from_secs(5));
     assert!(done.timed_out);
     assert_eq!((done.exit_code, text(&done.stdout)), (None, "begun\n".into()));
     let script = "ps | grep -v grep | grep -c 'sleep 321'";

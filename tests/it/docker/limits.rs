@@ -1,17 +1,22 @@
 //! What was promised of every container is what the engine and the kernel hold it to.
 
-use super::*;
+use std::time::Duration;
+
+use stoker::docker::{Exec, cgroup_parent};
+use stoker::profile::Kind;
+
+use super::live;
 
 #[tokio::test]
 async fn the_promised_limits_are_the_real_ones() {
     let Some(live) = live().await else { return };
     let running = live.run(1).await;
-    let seen = live.docker.client.inspect_container(running.container().as_str(), None).await.unwrap();
+    let seen = live.engine.docker.inspect_container(running.container().as_str(), None).await.unwrap();
     let host = seen.host_config.unwrap();
     let config = seen.config.unwrap();
     assert_eq!((host.memory, host.memory_swap), (Some(64 << 20), Some(64 << 20)));
     assert_eq!((host.nano_cpus, host.pids_limit), (Some(500_000_000), Some(64)));
-    assert_eq!(host.shm_size, Some(64 << 20));
+    assert_eq!(host.shm_size, Some(16 << 20));
     assert_eq!((host.privileged, host.readonly_rootfs), (Some(false), Some(true)));
     assert_eq!(host.cap_drop, Some(vec!["ALL".to_owned()]));
     assert_eq!(host.cap_add, None);
@@ -48,12 +53,12 @@ async fn the_kernel_says_the_same_from_inside() {
         env: std::collections::BTreeMap::new(),
         cwd: None,
         stdin: Vec::new(),
-        limit: crate::quantity::Bytes::mib(1),
+        limit: stoker::quantity::Bytes::mib(1),
         timeout: Duration::from_secs(20),
     };
     let done = live.docker.exec(running.container(), &order).await.unwrap();
     let said = String::from_utf8(done.stdout).unwrap();
     assert!(said.starts_with("1024\n0\nlo\ntmpfs /tmp tmpfs rw,nosuid,nodev"), "{said}");
-    assert!(said.contains("size=65536k") && !said.contains("noexec"), "{said}");
+    assert!(said.contains("size=16384k") && !said.contains("noexec"), "{said}");
     live.end(1, Duration::ZERO).await;
 }

@@ -1,0 +1,82 @@
+//! Transitions, for the journal: what happened to what, and why.
+
+use std::time::Duration;
+
+use super::{End, InstanceId, LeaseId, StartFailure, Tenant, Why};
+use crate::profile::PoolName;
+use crate::quantity::Instant;
+
+/// A transition, for the journal: what happened to what, and why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// What happened.
+    pub what: What,
+    /// Its pool, where it concerns one.
+    pub pool: Option<PoolName>,
+    /// Its instance, where it concerns one.
+    pub instance: Option<InstanceId>,
+    /// Its lease, where it concerns one.
+    pub lease: Option<LeaseId>,
+    /// Whose it is, where it is someone's.
+    pub tenant: Option<Tenant>,
+}
+
+/// What can happen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum What {
+    /// A start was ordered.
+    InstanceStarting,
+    /// It became warm after this long.
+    InstanceWarm(Duration),
+    /// A start came to nothing.
+    InstanceStartFailed(StartFailure),
+    /// It is being stopped, for this reason.
+    InstanceStopping(StopReason),
+    /// It would not go; what was said, and which try this was.
+    InstanceStuck(String, u32),
+    /// Nothing of it remains.
+    InstanceGone,
+    /// A request waits.
+    LeaseQueued,
+    /// A request was granted after waiting this long.
+    LeaseGranted(Duration),
+    /// A lease ended.
+    LeaseEnded(End),
+    /// A request was refused at once, without a lease.
+    RequestRefused(Why),
+    /// A drain began; the time it interrupts.
+    DrainBegan(Instant),
+    /// A drain has emptied what it was for.
+    Drained,
+    /// A drain was taken back.
+    Undrained,
+    /// The engine answers again.
+    EngineBack,
+    /// The engine does not answer.
+    EngineLost(String),
+    /// The host's memory can no longer be told; starts stop.
+    TelemetryLost(String),
+    /// It can again.
+    TelemetryBack,
+}
+
+/// Why an instance is stopped.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum StopReason {
+    /// Its lease ended; what is used is destroyed.
+    Used,
+    /// Its start failed or took too long.
+    StartFailed,
+    /// Its first process ended.
+    Died,
+    /// It stopped answering while warm.
+    Unanswering,
+    /// It was warm for `max_age`.
+    Aged,
+    /// More are warm than wanted.
+    Surplus,
+    /// A drain reclaims it.
+    Drain,
+    /// The engine has it, and no record of ours does.
+    Unknown,
+}

@@ -1,0 +1,217 @@
+//! The controller's state as callers and operators see it: copies, complete in themselves.
+
+use std::time::Duration;
+
+use super::{Engine, Exit, HostCpu, HostMemory, InstanceId, LeaseId, Pressure, Tenant, Why};
+use crate::profile::{ClassName, Kind, PoolName};
+use crate::quantity::{Bytes, Instant};
+
+/// A lease as callers see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseView {
+    /// Its name.
+    pub id: LeaseId,
+    /// Its pool.
+    pub pool: PoolName,
+    /// What that pool lends.
+    pub kind: Kind,
+    /// Its class.
+    pub class: ClassName,
+    /// Whose it is.
+    pub tenant: Tenant,
+    /// When the request arrived.
+    pub asked_at: Instant,
+    /// Its state with what belongs to it.
+    pub state: LeaseState,
+    /// What this was seen at.
+    pub seen_at: Instant,
+}
+
+/// The states of a lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum LeaseState {
+    /// Waits for an instance.
+    Queued {
+        /// Its place in its pool's queue, from 1.
+        place: u32,
+        /// Whether an instance is being started that will be its own if nothing changes.
+        starting: bool,
+        /// The limit that keeps one from being started.
+        blocked_by: Option<Why>,
+        /// When it gives up.
+        deadline: Instant,
+    },
+    /// Its caller has an instance.
+    Executing {
+        /// Which.
+        instance: InstanceId,
+        /// Since when.
+        granted_at: Instant,
+        /// Whether the caller has used it at all.
+        used: bool,
+        /// When it ends for want of activity (or of a first use).
+        idle_deadline: Instant,
+        /// When it ends in any case.
+        deadline: Instant,
+        /// When a drain ends it, where one is under way: callers see `draining`.
+        draining: Option<Instant>,
+    },
+    /// It ended.
+    Ended {
+        /// How.
+        end: End,
+        /// When.
+        at: Instant,
+        /// When it was granted, if it was.
+        granted_at: Option<Instant>,
+    },
+}
+
+/// The honest ends of a lease.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum End {
+    /// Its caller released it.
+    Completed,
+    /// Its instance failed it.
+    Failed(Failure),
+    /// Its caller took it back, or was gone.
+    Cancelled(Cancelled),
+    /// A deadline passed.
+    Expired(Deadline),
+    /// Something above it ended it.
+    Interrupted(Interruption),
+    /// It was never granted: a limit refused it.
+    Refused(Why),
+}
+
+/// How an instance failed its lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Failure {
+    /// Its first process ended.
+    Died(Exit),
+    /// Its container vanished.
+    Vanished,
+    /// What the caller ran went past its own limit and could not be ended alone.
+    Overran,
+}
+
+/// Who took a lease back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cancelled {
+    /// Its caller said so.
+    ByCaller,
+    /// Its caller hung up while it waited, or before it heard of the grant.
+    CallerGone,
+}
+
+/// The deadlines of a granted lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Deadline {
+    /// `first_use_timeout`.
+    FirstUse,
+    /// `idle_timeout`.
+    Idle,
+    /// `max_runtime`.
+    Runtime,
+}
+
+/// What interrupts a lease.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Interruption {
+    /// The window of a drain was over.
+    Drain,
+}
+
+/// A pool as operators see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PoolView {
+    /// Its name.
+    pub name: PoolName,
+    /// What it lends.
+    pub kind: Kind,
+    /// Its image.
+    pub image: String,
+    /// Instances being started.
+    pub starting: u32,
+    /// Instances ready and not lent.
+    pub warm: u32,
+    /// How many warm ones are wanted.
+    pub stock: u32,
+    /// Instances lent.
+    pub leased: u32,
+    /// Instances being stopped.
+    pub stopping: u32,
+    /// Of those, the ones that would not go at the first try.
+    pub stuck: u32,
+    /// Requests waiting.
+    pub queued: u32,
+    /// How long the oldest of them has waited.
+    pub oldest_wait: Option<Duration>,
+    /// `max_instances`.
+    pub max_instances: u32,
+    /// What its instances hold, where measured.
+    pub memory: Bytes,
+    /// What its instances are counted with.
+    pub promised: Bytes,
+    /// The drain it is under.
+    pub drain: Option<DrainView>,
+    /// What keeps more from being started, where more are wanted.
+    pub blocked_by: Option<Why>,
+    /// What this was seen at.
+    pub seen_at: Instant,
+}
+
+/// A drain as operators see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DrainView {
+    /// When it began.
+    pub since: Instant,
+    /// When it interrupts what still runs.
+    pub deadline: Instant,
+    /// Leases that still run.
+    pub leases: u32,
+    /// Instances that still exist.
+    pub instances: u32,
+}
+
+/// The host as operators see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct HostView {
+    /// Its name.
+    pub name: String,
+    /// What this was seen at.
+    pub seen_at: Instant,
+    /// When the controller began.
+    pub since: Instant,
+    /// Its memory.
+    pub memory: Reading<HostMemory>,
+    /// Its processors.
+    pub cpu: Reading<HostCpu>,
+    /// Its stalls.
+    pub pressure: Reading<Pressure>,
+    /// What containers may have together, where the total is known.
+    pub memory_limit: Option<Bytes>,
+    /// What is promised to them.
+    pub memory_promised: Bytes,
+    /// What must remain available, where the total is known.
+    pub floor: Option<Bytes>,
+    /// Cold starts under way, and how many may be.
+    pub starts: (u32, u32),
+    /// The engine.
+    pub engine: Engine,
+    /// The drain it is under.
+    pub drain: Option<DrainView>,
+    /// Whether every pool has what it should: its smallest stock, unless it is drained.
+    pub ready: bool,
+}
+
+/// A figure with its age: missing is not zero, and old is not new.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Reading<T> {
+    /// Read when it should have been.
+    Fresh(T, Instant),
+    /// The last one that could be read, some time ago.
+    Stale(T, Instant),
+    /// Not known.
+    Unknown(String),
+}

@@ -1,0 +1,228 @@
+//! How `stokerctl` looks: the words and columns that people and their scripts get used to.
+
+use crate::host::{BROWSER, Host, SANDBOX, Said, stokerctl};
+
+/// Leaves what every run has in common: names, times and sizes are of this host and this moment.
+fn settings(host: &Host) -> insta::Settings {
+    let mut settings = insta::Settings::clone_current();
+    let hex = "[0-9a-f]";
+    settings.add_filter(&format!(r"{}-{hex}{{8}}-{hex}{{24}}", host.name), "<lease>");
+    settings.add_filter(&format!(r"{hex}{{8}}-\d+\b"), "<instance>");
+    settings.add_filter(&host.name, "<host>");
+    settings.add_filter(r"\d+(\.\d+)? ?[KMGT]?i?B\b", "<size>");
+    // A time of one word or of several, as `59m 59s 123ms`.
+    settings.add_filter(r"\d+(ns|us|ms|s|m|h|days?)( \d+(ns|us|ms|s|m|h))*\b", "<time>");
+    settings.add_filter(r"\d+(\.\d+)? of \d+(\.\d+)? cores", "<n> of <n> cores");
+    settings.add_filter(r"\d+(\.\d+)?%", "<share>");
+    // A kernel without pressure figures says so.
+    let stalls = "stalls: memory <share> (all tasks <share>), cpu <share>, disk <share> of the last <time>";
+    settings.add_filter(r"stalls: unknown: .*", stalls);
+    settings.add_filter(r"  +", "  ");
+    settings
+}
+
+/// A host with a browser that is warm, a sandbox that is lent, and a caller that waits for another; and the two
+/// leases.
+async fn busy() -> Option<(Host, String, Said)> {
+    let host = Host::with(&format!("{SANDBOX}max_instances = 1{BROWSER}")).await?;
+    host.until_warm("browser", 1).await;
+    let lease = host.acquire("sandbox").await.id;
+    let queued = host.ctl(&["acquire", "sandbox", "--async"]).await;
+    host.until_pool("sandbox", |pool| pool.blocked_by.is_some()).await;
+    Some((host, lease, queued))
+}
+
+#[tokio::test]
+async fn how_a_host_and_its_leases_look() {
+    let Some((host, _, queued)) = busy().await else { return };
+    let (status, leases) = (host.ctl(&["status"]).await, host.ctl(&["leases"]).await);
+    settings(&host).bind(|| {
+        insta::assert_snapshot!(queued.whole(), @r#"
+        <lease>
+        --- stderr
+        queued; `stokerctl show <lease>` tells how it goes
+        "#);
+        insta::assert_snapshot!(status.whole(), @r#"
+        ● <host> is ready, up <time>
+          version: 0.1.0
+          engine: answers
+          memory: <size> of <size> available
+          promised: <size> of <size> for containers, floor <size>
+          cpu: <n> of <n> cores busy
+          stalls: memory <share> (all tasks <share>), cpu <share>, disk <share> of the last <time>
+          starts: 0 of 4 under way
+
+        POOL  KIND  WARM  STARTING  LEASED  STOPPING  QUEUED  MAX  HOLDS  PROMISED
+        browser  browser  1/1  0  0  0  0  16  <size>  <size>
+        sandbox  sandbox  0/1  0  1  0  1  1  <size>  <size>
+        ! sandbox: starts nothing: 1 instances exist or are being stopped, max_instances is 1
+        ! sandbox: the oldest request has waited <time>
+
+        LEASE  POOL  CLASS  TENANT  STATE  WAITED  RUNNING  ENDS IN  IDLE ENDS IN  NOTE
+        <lease>  sandbox  interactive  root  queued  <time>  -  <time>  -  1 instances exist or are being stopped, max_instances is 1
+        <lease>  sandbox  interactive  root  executing  <time>  <time>  <time>  <time>
+        "#);
+        insta::assert_snapshot!(leases.whole(), @r#"
+        LEASE  POOL  CLASS  TENANT  STATE  WAITED  RUNNING  ENDS IN  IDLE ENDS IN  NOTE
+        <lease>  sandbox  interactive  root  queued  <time>  -  <time>  -  1 instances exist or are being stopped, max_instances is 1
+        <lease>  sandbox  interactive  root  executing  <time>  <time>  <time>  <time>
+        "#);
+    });
+}
+
+#[tokio::test]
+async fn how_one_thing_looks() {
+    let Some((host, lease, _)) = busy().await else { return };
+    let (pools, pool) = (host.ctl(&["pools"]).await, host.ctl(&["show", "sandbox"]).await);
+    let lease = host.ctl(&["show", &lease]).await;
+    settings(&host).bind(|| {
+        insta::assert_snapshot!(pools.whole(), @r#"
+        POOL  KIND  WARM  STARTING  LEASED  STOPPING  QUEUED  MAX  HOLDS  PROMISED
+        browser  browser  1/1  0  0  0  0  16  <size>  <size>
+        sandbox  sandbox  0/1  0  1  0  1  1  <size>  <size>
+        ! sandbox: starts nothing: 1 instances exist or are being stopped, max_instances is 1
+        ! sandbox: the oldest request has waited <time>
+        "#);
+        insta::assert_snapshot!(pool.whole(), @r#"
+         name: sandbox
+         kind: sandbox
+         image: stoker/tiny:latest
+         starting: 0
+         warm: 0
+         stock: 1
+         leased: 1
+         stopping: 0
+         stuck: 0
+         queued: 1
+         oldest_wait: <time>
+        max_instances: 1
+         memory: <size>
+         promised: <size>
+         blocked_by: 1 instances exist or are being stopped, max_instances is 1
+        "#);
+        insta::assert_snapshot!(lease.whole(), @r#"
+          id: <lease>
+          pool: sandbox
+          kind: sandbox
+          class: interactive
+          tenant: root
+          state: executing
+          waited: <time>
+          running: <time>
+          instance: <instance>
+          ends_in: <time>
+        idle_ends_in: <time>
+        "#);
+    });
+}
+
+#[tokio::test]
+async fn how_a_refusal_looks() {
+    let Some((host, _, _)) = busy().await else { return };
+    let refused = host.ctl(&["acquire", "sandbox", "--wait", "1ms"]).await;
+    let nothing = host.ctl(&["acquire", "sandbx"]).await;
+    settings(&host).bind(|| {
+        insta::assert_snapshot!(refused.whole(), @r#"
+        --- stderr
+        stokerctl: waited <time>, and could not start because 1 instances exist or are being stopped, max_instances is 1
+
+        hint: wait_expired: try again in <time>
+        --- exit code 75
+        "#);
+        insta::assert_snapshot!(nothing.whole(), @r#"
+        --- stderr
+        stokerctl: there is no pool `sandbx`; did you mean `sandbox`?
+        --- exit code 4
+        "#);
+    });
+}
+
+#[test]
+fn how_the_mistakes_of_a_profile_look() {
+    let folder = tempfile::tempdir().unwrap();
+    let bad = "[pool.sandbox]\nkind = \"sandbox\"\nimage = \"stoker/tiny:latest\"\nmemroy_max = \"1GiB\"\nuser = \"root\"\n";
+    std::fs::write(folder.path().join("bad.toml"), bad).unwrap();
+    std::fs::write(folder.path().join("good.toml"), SANDBOX).unwrap();
+    let bad = stokerctl(folder.path(), &["profile", "check", "bad.toml"]);
+    let good = stokerctl(folder.path(), &["profile", "check", "good.toml"]);
+    insta::assert_snapshot!(bad.whole(), @r#"
+    bad.toml:4:1: pool.sandbox.memroy_max: there is no such key
+      4 | memroy_max = "1GiB"
+        | ^^^^^^^^^^
+      hint: did you mean `memory_max`?
+
+    bad.toml:5:8: pool.sandbox.user: expected a user other than root, found "root"
+      5 | user = "root"
+        |        ^^^^^^
+      hint: instances never run as root
+
+    bad.toml: 2 mistakes
+    --- exit code 78
+    "#);
+    insta::assert_snapshot!(good.whole(), @r#"
+    good.toml: no mistakes; 1 pools, 2 classes
+    "#);
+}
+
+#[test]
+fn how_the_help_looks() {
+    let anywhere = std::path::Path::new("/");
+    let help = stokerctl(anywhere, &["--help"]);
+    let acquire = stokerctl(anywhere, &["help", "acquire"]);
+    insta::assert_snapshot!(help.whole(), @r#"
+    Asks a stokerd: what it has, and for a browser or a sandbox
+
+    Usage: stokerctl [OPTIONS] <COMMAND>
+
+    Commands:
+      status   The host, its pools and the leases that live
+      ready    Whether every pool has its smallest stock
+      acquire  Lend an instance; prints the lease's name
+      release  Give leases back: their instances are destroyed
+      cancel   Take leases back, whether they wait or execute
+      renew    Let a lease live at least so long from now
+      leases   All leases, ended ones of the last ten minutes included
+      pools    All pools
+      show     Everything about one lease or one pool
+      exec     Run a command in a lease's instance, and end with its exit code
+      forward  Reach a port of a lease's instance at a local address, until Ctrl-C or the lease's end
+      drain    Take no new work, let running leases end within a window, then reclaim
+      undrain  Take work again
+      profile  Host profiles
+      help     Print this message or the help of the given subcommand(s)
+
+    Options:
+          --socket <PATH>  Where stokerd serves [env: STOKER_SOCKET=] [default: /run/stoker.sock]
+          --json           Print what the API answered, as JSON
+      -h, --help           Print help
+      -V, --version        Print version
+
+    Exit codes:
+        0  it was done
+        1  it failed
+        2  the arguments are not as they must be
+        4  there is no such lease, pool or class
+       69  stokerd cannot be reached, or cannot have what it needs
+       75  refused for now: a limit, a drain or the wait; trying again later may help
+       78  the host profile has mistakes
+      exec ends with the exit code of its command; 124 when that ran past its limit
+    "#);
+    insta::assert_snapshot!(acquire.whole(), @r#"
+    Lend an instance; prints the lease's name
+
+    Usage: stokerctl acquire [OPTIONS] <POOL>
+
+    Arguments:
+      <POOL>  The pool to lend from
+
+    Options:
+          --class <CLASS>        The class; the pool's own where absent
+          --socket <PATH>        Where stokerd serves [env: STOKER_SOCKET=] [default: /run/stoker.sock]
+          --json                 Print what the API answered, as JSON
+          --wait <TIME>          The longest wait; the class's max_wait where absent, 0s not to wait
+          --async                Do not wait: print the name of a lease that is queued
+          --max-runtime <TIME>   A shorter life than the pool allows
+          --idle-timeout <TIME>  A shorter idle time than the pool allows
+      -h, --help                 Print help
+    "#);
+}
