@@ -82,4 +82,5 @@ pub mod measure;
 pub mod netns;
 pub mod profile;
 pub mod quantity;
+pub mod sim;
 pub mod systemd;

@@ -2,8 +2,8 @@
 //!
 //! Two questions at two speeds. A *request* is answered at once: granted, allowed to wait, or refused with
 //! the limit that refused it. A *start* is allowed only if every limit leaves room for one more instance,
-//! asked in the order in which an operator would want to hear of them: what cannot be known comes first,
-//! then what the operator set, then what the host has.
+//! asked in the order in which an operator would want to hear of them: a broken engine or image first, then
+//! what the operator set, then what the host has, which takes a sum over all instances.
 //!
 //! Lending a warm instance needs no memory test: it is in the budget already.
 //!
@@ -22,7 +22,8 @@ pub(super) struct Room<'a> {
     pub(super) host: &'a Host,
     pub(super) belief: &'a Belief,
     pub(super) promised: Promised,
-    pub(super) starting: u32,
+    /// What is left to those that are served before.
+    pub(super) ahead: Promised,
 }
 
 /// What becomes of a request that has just arrived.
@@ -61,21 +62,45 @@ pub(super) fn never_fits(pool: &Pool, host: &Host, belief: &Belief, now: Instant
     (need > have).then_some(Why::NeverFits { need, have })
 }
 
-/// Why one more instance of this pool may not be started now, if it may not.
-pub(super) fn objection_to_start(pool: &Pool, room: &Room<'_>, now: Instant) -> Option<Why> {
-    if let Engine::Unreachable(why) = &room.belief.engine {
+/// What of the engine and the pool itself keeps one more instance from being started now.
+pub(super) fn objection_of_pool(pool: &Pool, belief: &Belief, now: Instant) -> Option<Why> {
+    if let Engine::Unreachable(why) = &belief.engine {
         return Some(Why::EngineUnreachable(why.clone()));
     }
     if let Some(why) = pool.fortune.objection(now, pool.counts.starting) {
         return Some(why);
     }
-    if pool.total() >= pool.spec.max_instances {
-        return Some(Why::MaxInstances { have: pool.total(), limit: pool.spec.max_instances });
-    }
-    if room.starting >= room.host.max_starts {
-        return Some(Why::Starts { have: room.starting, limit: room.host.max_starts });
-    }
+    let (have, limit) = (pool.total(), pool.spec.max_instances);
+    (have >= limit).then_some(Why::MaxInstances { have, limit })
+}
+
+/// Whether as many starts are under way as may be.
+pub(super) fn objection_of_starts(host: &Host, have: u32) -> Option<Why> {
+    (have >= host.max_starts).then_some(Why::Starts { have, limit: host.max_starts })
+}
+
+/// What of the host keeps one more instance of this pool from being started now.
+pub(super) fn objection_of_host(pool: &Pool, room: &Room<'_>, now: Instant) -> Option<Why> {
     memory_objection(pool, room, now).or_else(|| cpu_objection(pool, room, now))
+}
+
+impl Why {
+    /// Whether it is something of the host that others could use up.
+    pub(super) const fn is_shortage(&self) -> bool {
+        match self {
+            Why::MemoryPromised { .. } | Why::MemoryAvailable { .. } | Why::Cpu { .. } => true,
+            Why::QueueFull { .. }
+            | Why::WaitExpired { .. }
+            | Why::HostDraining
+            | Why::PoolDraining
+            | Why::NeverFits { .. }
+            | Why::MaxInstances { .. }
+            | Why::Starts { .. }
+            | Why::Backoff { .. }
+            | Why::NoTelemetry(_)
+            | Why::EngineUnreachable(_) => false,
+        }
+    }
 }
 
 fn memory_objection(pool: &Pool, room: &Room<'_>, now: Instant) -> Option<Why> {
@@ -89,6 +114,7 @@ fn memory_objection(pool: &Pool, room: &Room<'_>, now: Instant) -> Option<Why> {
     if need > have {
         return Some(Why::NeverFits { need, have });
     }
+    let need = need.saturating_add(room.ahead.memory);
     let have = budget::unpromised(room.host, memory, &room.promised);
     if need > have {
         return Some(Why::MemoryPromised { need, have });
@@ -103,7 +129,7 @@ fn cpu_objection(pool: &Pool, room: &Room<'_>, now: Instant) -> Option<Why> {
         Ok(cpu) => cpu,
         Err(why) => return Some(Why::NoTelemetry(format!("cpu: {why}"))),
     };
-    let need = pool.spec.template.cpus;
+    let need = pool.spec.template.cpus.saturating_add(room.ahead.cpu);
     let have = budget::unpromised_cpu(room.host, cpu, &room.promised);
     (need > have).then_some(Why::Cpu { need, have })
 }

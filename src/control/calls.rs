@@ -21,8 +21,7 @@ impl Controller {
             Call::Acquire(request) => self.acquire(call, request),
             Call::Get { lease, until } => self.get(call, &lease, until),
             Call::Leases => {
-                let mut all: Vec<_> = self.leases.values().map(|lease| self.view_lease(lease)).collect();
-                all.sort_by(|one, other| (other.asked_at, &other.id).cmp(&(one.asked_at, &one.id)));
+                let all = self.view_leases();
                 self.reply(call, Reply::Leases(all));
             }
             Call::Use(lease) => self.use_lease(call, &lease),
@@ -112,14 +111,15 @@ impl Controller {
         let before = self.leases.insert(id.clone(), lease);
         assert!(before.is_none(), "lease names are drawn and never come twice");
         self.timers.set(Timer::Lease(id.clone()), deadline);
-        if request.asynchronous {
-            self.serve_all();
-            self.show(call, &id);
-        } else {
-            self.calls.insert(call, id.clone());
-        }
         if verdict == Verdict::Wait {
             self.tell_of_lease(What::LeaseQueued, &id, None);
+        }
+        if request.asynchronous {
+            // The answer tells what the request has led to: a grant, a start, or what is in its way.
+            self.settle();
+            self.show(call, &id);
+        } else {
+            self.calls.insert(call, id);
         }
     }
 
@@ -147,21 +147,7 @@ impl Controller {
         let now = self.now;
         let pool = self.pool(pool);
         let queued = pool.queue.len();
-        match why {
-            Why::NeverFits { .. } => None,
-            Why::HostDraining
-            | Why::PoolDraining
-            | Why::QueueFull { .. }
-            | Why::WaitExpired { .. }
-            | Why::MemoryPromised { .. }
-            | Why::MemoryAvailable { .. }
-            | Why::Cpu { .. }
-            | Why::MaxInstances { .. }
-            | Why::Starts { .. }
-            | Why::Backoff { .. }
-            | Why::NoTelemetry(_)
-            | Why::EngineUnreachable(_) => Some(pool.ends.retry_after(now, queued, lease)),
-        }
+        pool.ends.advise(now, queued, why, lease)
     }
 
     fn get(&mut self, call: CallId, id: &LeaseId, until: Option<(WaitFor, Duration)>) {
@@ -186,8 +172,9 @@ impl Controller {
         };
         let reply = match lease.state {
             State::Executing { instance, .. } => {
-                lease.touch(now);
-                Reply::Use { instance, pool: lease.pool.clone() }
+                let reply = Reply::Use { instance, pool: lease.pool.clone() };
+                self.take_activity(id, now);
+                reply
             }
             State::Queued { .. } | State::Ended { .. } => {
                 let lease = &self.leases[id];
@@ -205,9 +192,7 @@ impl Controller {
         let most = lease.limits.runtime_max;
         if let State::Executing { deadline, granted_at, .. } = &mut lease.state {
             *deadline = now.after(by).min(granted_at.after(most)).max(*deadline);
-            lease.touch(now);
-            let due = lease.due();
-            self.timers.set(Timer::Lease(id.clone()), due);
+            self.take_activity(id, now);
             self.show(call, id);
         } else {
             let lease = &self.leases[id];
@@ -254,7 +239,6 @@ impl Controller {
         for name in self.pools_in(scope) {
             self.empty_pool(&name);
         }
-        self.timers.set(Timer::Drain(scope.clone()), deadline);
         self.reply_host(call);
     }
 
@@ -277,7 +261,6 @@ impl Controller {
         }
         if self.drain_of(scope).is_some() {
             self.set_drain(scope, None);
-            self.timers.clear(&Timer::Drain(scope.clone()));
             self.tell(What::Undrained, scope.pool(), None);
             for name in self.pools_in(scope) {
                 self.spread_drain(&name);

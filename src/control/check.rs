@@ -7,8 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Controller;
 use super::lease::State;
-use super::message::LeaseId;
+use super::message::{LeaseId, Why};
 use super::pool::{Counts, Life, Pool};
+use super::scaling;
 use super::timer::Timer;
 
 /// An invariant that does not hold: what, with the names it concerns.
@@ -30,6 +31,18 @@ impl Controller {
         self.check_calls()?;
         let (by_time, by_thing) = self.timers.len();
         ensure(by_time == by_thing, || "the two maps of timers disagree".into())
+    }
+
+    /// Holds a controller whose work is over against what it may still keep: ended leases, and nothing else.
+    ///
+    /// # Errors
+    /// The first thing that is left.
+    pub fn check_at_rest(&self) -> Result<(), Broken> {
+        ensure(self.homes.is_empty(), || format!("{} instances are left", self.homes.len()))?;
+        ensure(self.calls.is_empty(), || format!("{} calls are left", self.calls.len()))?;
+        ensure(self.strangers.is_empty(), || format!("{} strangers are left", self.strangers.len()))?;
+        let live = self.leases.len() - self.ended.len();
+        ensure(live == 0, || format!("{live} leases go on"))
     }
 
     /// Promise 2: no instance is ever lent twice, and every executing lease has exactly one.
@@ -80,6 +93,7 @@ impl Controller {
         ensure(pool.queue.len() == 0 || pool.counts.warm == 0, || {
             format!("{name}: somebody waits beside a warm one")
         })?;
+        self.check_starts(pool)?;
         for (class, queued) in pool.queue.classes() {
             let most = self.profile.classes[class].max_queued;
             ensure(*queued <= most, || format!("{name}: {queued} of class {class} wait, {most} allowed"))?;
@@ -90,11 +104,26 @@ impl Controller {
         })
     }
 
+    /// A start that is wanted and not made has a reason, and one that waits for a time is woken up then.
+    fn check_starts(&self, pool: &Pool) -> Result<(), Broken> {
+        let (name, stock) = (&pool.name, pool.stock(self.now));
+        let Counts { warm, starting, .. } = pool.counts;
+        let wanted = scaling::starts_wanted(pool.queue.len(), stock, warm, starting);
+        ensure(wanted == 0 || pool.blocked_by.is_some(), || {
+            format!("{name} wants {wanted} starts, and nothing keeps it from them")
+        })?;
+        let sleeps = matches!(pool.blocked_by, Some(Why::Backoff { until, .. }) if until > self.now);
+        ensure(!sleeps || self.timers.has(&Timer::Retry(name.clone())), || format!("{name} sleeps for ever"))
+    }
+
     /// Every lease has an end, and is where its state says.
     fn check_leases(&self) -> Result<(), Broken> {
         let mut queued = 0;
         for (id, lease) in &self.leases {
-            ensure(self.timers.has(&Timer::Lease(id.clone())), || format!("lease {id} has no deadline"))?;
+            let over = matches!(lease.state, State::Ended { .. });
+            ensure(self.timers.has(&Timer::Lease(id.clone())) != over, || {
+                format!("lease {id} has no deadline")
+            })?;
             match &lease.state {
                 State::Queued { place, .. } => {
                     queued += 1;
@@ -113,6 +142,7 @@ impl Controller {
         let places: u32 = self.pools.values().map(|pool| pool.queue.len()).sum();
         ensure(places == queued, || format!("{places} places for {queued} queued leases"))?;
         let over = self.leases.values().filter(|lease| matches!(lease.state, State::Ended { .. })).count();
+        ensure(self.timers.has(&Timer::Forget) == (over > 0), || "ended leases are kept for ever".into())?;
         ensure(over == self.ended.len(), || format!("{over} leases ended, {} remembered", self.ended.len()))
     }
 

@@ -5,7 +5,7 @@
 //!
 //! Not here: adding up (`budget`).
 
-use super::host::Figure;
+use super::host::{Figure, UNKNOWN_AFTER};
 use super::message::Reading;
 use crate::profile::Pool;
 use crate::quantity::{Bytes, Instant};
@@ -25,11 +25,16 @@ impl Share {
         Share { promised: pool.memory_expect, growth: pool.memory_expect }
     }
 
-    /// One that exists. One that nobody has looked at yet counts as a new one; one that cannot be read
-    /// counts with all that the kernel would let it have, and stops nobody else.
-    pub(super) fn of(pool: &Pool, memory: &Figure<Bytes>, now: Instant) -> Share {
+    /// One that exists, or will. One that is not there yet, or not for long, counts as a new one; one that
+    /// cannot be read counts with all that the kernel would let it have, and stops nobody else.
+    pub(super) fn of(
+        pool: &Pool,
+        memory: &Figure<Bytes>,
+        exists_since: Option<Instant>,
+        now: Instant,
+    ) -> Share {
         let max = pool.template.memory_max;
-        if memory.never_tried() {
+        if memory.never_tried() && exists_since.is_none_or(|since| now.since(since) <= UNKNOWN_AFTER) {
             return Share::of_new(pool);
         }
         match memory.reading(now) {

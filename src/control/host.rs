@@ -15,7 +15,7 @@ use crate::quantity::Instant;
 /// The daemon looks once a second (`measure`); two looks may be missed before a figure is old.
 const STALE_AFTER: Duration = Duration::from_secs(3);
 /// Memory can be gone in seconds when browsers start; ten is as long as an old figure is worth having.
-const UNKNOWN_AFTER: Duration = Duration::from_secs(10);
+pub(super) const UNKNOWN_AFTER: Duration = Duration::from_secs(10);
 const _: () = assert!(STALE_AFTER.as_nanos() < UNKNOWN_AFTER.as_nanos());
 
 /// One measured figure with the time it was last read.

@@ -129,11 +129,14 @@ impl Lease {
         }
     }
 
-    /// Its caller did something at that time.
-    pub(super) fn touch(&mut self, at: Instant) {
-        if let State::Executing { used, active_at, .. } = &mut self.state {
-            *used = true;
-            *active_at = at.max(*active_at);
-        }
+    /// Its caller did something at that time. Whether that was the first use: then its next deadline may be
+    /// nearer than the one before, where it is always farther otherwise.
+    #[must_use]
+    pub(super) fn touch(&mut self, at: Instant) -> bool {
+        let State::Executing { used, active_at, .. } = &mut self.state else {
+            return false;
+        };
+        *active_at = at.max(*active_at);
+        !std::mem::replace(used, true)
     }
 }

@@ -224,11 +224,12 @@ pub struct Exit {
 pub enum Call {
     /// Lend me an instance.
     Acquire(Acquire),
-    /// Show a lease; at once, or when it has left the states before `until`.
+    /// Show a lease; at once, or when `until` is reached.
     Get {
         /// Which.
         lease: LeaseId,
-        /// Answer when this is reached, or the lease ended, or the time is over.
+        /// Answer when this is reached, or the lease ended, or the time is over; or at once, where as many
+        /// watch it as may.
         until: Option<(WaitFor, Duration)>,
     },
     /// Show all leases.
@@ -392,21 +393,21 @@ pub enum Why {
     },
     /// The sum of what instances may come to need would exceed what the host has for them.
     MemoryPromised {
-        /// What one more needs.
+        /// What one more needs; for refill, with what the requests need that wait for memory already.
         need: Bytes,
         /// What is not promised yet.
         have: Bytes,
     },
     /// The host has not enough memory available now.
     MemoryAvailable {
-        /// What one more needs, the growth of the others included.
+        /// What one more needs, as above.
         need: Bytes,
-        /// What is available above the floor.
+        /// What is available above the floor, less what the others have still to grow.
         have: Bytes,
     },
     /// The processors are promised.
     Cpu {
-        /// What one more needs.
+        /// What one more needs, as above.
         need: MilliCpu,
         /// What is not promised yet.
         have: MilliCpu,

@@ -19,10 +19,12 @@
 //! Deliberately absent: traits for the outside, callbacks, records (this version keeps no store).
 
 mod admission;
+mod advice;
 mod budget;
 mod calls;
 mod check;
 mod drain;
+mod ending;
 mod envelope;
 mod host;
 mod lease;
@@ -104,6 +106,16 @@ impl Controller {
 
     /// Takes one word. A time that lies before the last one counts as the last one.
     pub fn handle(&mut self, now: Instant, input: Input) {
+        self.step(now, input);
+        if cfg!(debug_assertions)
+            && let Err(broken) = self.check()
+        {
+            panic!("{broken}");
+        }
+    }
+
+    /// As [`Controller::handle`], for who looks at [`Controller::check`] itself.
+    pub(crate) fn step(&mut self, now: Instant, input: Input) {
         self.now = now.max(self.now);
         match input {
             Input::Tick => {}
@@ -116,11 +128,6 @@ impl Controller {
             Input::HungUp(call) => self.take_hang_up(call),
         }
         self.settle();
-        if cfg!(debug_assertions)
-            && let Err(broken) = self.check()
-        {
-            panic!("{broken}");
-        }
     }
 
     /// The next thing to do or say.

@@ -12,7 +12,7 @@ use super::message::{
     End, Engine, Exit, Failure, InstanceId, LeaseId, Listing, News, Output, Sample, StartFailure, StopReason,
     What,
 };
-use super::pool::{Life, MISSES, PROBE_EVERY};
+use super::pool::{Life, MISSES, PROBE_EVERY, Probing};
 use super::timer::Timer;
 use crate::quantity::Instant;
 
@@ -56,8 +56,11 @@ impl Controller {
 
     pub(super) fn take_activity(&mut self, id: &LeaseId, at: Instant) {
         let at = at.min(self.now);
-        if let Some(lease) = self.leases.get_mut(id) {
-            lease.touch(at);
+        if let Some(lease) = self.leases.get_mut(id)
+            && lease.touch(at)
+        {
+            let due = lease.due();
+            self.timers.set(Timer::Lease(id.clone()), due);
         }
     }
 
@@ -81,7 +84,9 @@ impl Controller {
             News::Probed(answered) => self.probed(id, answered),
             News::Gone => self.gone(id),
             News::StopFailed(why) => {
-                if let Life::Stopping { tries, .. } = instance.life {
+                if let Life::Stopping { tries, told: told @ false, .. } = &mut instance.life {
+                    *told = true;
+                    let tries = *tries;
                     self.tell(What::InstanceStuck(why, tries), Some(&home), Some(id));
                 }
             }
@@ -90,25 +95,24 @@ impl Controller {
 
     /// Compares a whole listing with what is believed, and heals what was missed.
     pub(super) fn take_listing(&mut self, listing: &Listing) {
-        let known: Vec<(InstanceId, Instant, Option<Instant>, Life)> = self
+        for instances in self.pools.values_mut().map(|pool| &mut pool.instances) {
+            for (_, instance) in instances.iter_mut().filter(|(id, _)| listing.running.contains_key(id)) {
+                instance.exists_since.get_or_insert(listing.asked_at);
+            }
+        }
+        let known: Vec<(InstanceId, Option<Instant>, Life)> = self
             .pools
             .values()
             .flat_map(|pool| &pool.instances)
-            .map(|(id, instance)| (*id, instance.born, instance.exists_since, instance.life.clone()))
+            .map(|(id, instance)| (*id, instance.exists_since, instance.life.clone()))
             .collect();
-        for (id, born, exists_since, life) in known {
+        for (id, exists_since, life) in known {
             let running = listing.running.get(&id);
-            // A listing that was asked for before the container was there says nothing about it.
+            // A listing that was asked for before the container was there says nothing about it: its making
+            // may be under way, also behind an order to stop it.
             let existed = exists_since.is_some_and(|since| since < listing.asked_at);
             match (life, running) {
-                (Life::Stopping { since, .. }, None)
-                    if since < listing.asked_at && born < listing.asked_at =>
-                {
-                    self.gone(id);
-                }
-                (Life::Starting { .. } | Life::Warm { .. } | Life::Leased { .. }, None) if existed => {
-                    self.gone(id)
-                }
+                (_, None) if existed => self.gone(id),
                 (Life::Warm { .. } | Life::Leased { .. }, Some(false)) if existed => {
                     self.exited(id, Exit { code: None });
                 }
@@ -153,11 +157,20 @@ impl Controller {
         self.tell(What::InstanceWarm(took), Some(&home), Some(id));
     }
 
-    /// Counts a failed start against its pool and clears away what there is of it.
+    /// Counts a failed start against its pool, also one that was found out late, and clears away what there
+    /// is of it.
     pub(super) fn start_failed(&mut self, id: InstanceId, failure: StartFailure) {
         let now = self.now;
         let home = self.homes[&id].clone();
-        let retry_at = self.pool(&home).fortune.failed(now, failure.to_string());
+        let pool = self.pool(&home);
+        let instance = &pool.instances[&id];
+        let (born, why) = (instance.born, failure.to_string());
+        let retry_at = match instance.life {
+            Life::Warm { .. } => pool.fortune.died_young(born, now, why),
+            Life::Starting { .. } | Life::Leased { .. } | Life::Stopping { .. } => {
+                pool.fortune.failed(born, now, why)
+            }
+        };
         self.timers.set(Timer::Retry(home.clone()), retry_at);
         self.tell(What::InstanceStartFailed(failure), Some(&home), Some(id));
         self.stop_instance(id, StopReason::StartFailed);
@@ -184,34 +197,34 @@ impl Controller {
         let home = self.homes[&id].clone();
         let pool = self.pool(&home);
         let instance = pool.instances.get_mut(&id).expect("homes and instances agree");
-        let Life::Warm { probe_at, misses, .. } = &mut instance.life else {
-            return; // Lent or stopped since the probe was sent: its answer concerns nobody.
+        let Life::Warm { probing: Some(probing @ Probing { asked: true, .. }), .. } = &mut instance.life
+        else {
+            return; // Said twice, or lent or stopped since it was asked: its answer concerns nobody.
         };
-        *probe_at = Some(now.after(PROBE_EVERY));
-        *misses = if answered { 0 } else { misses.saturating_add(1) };
-        if *misses >= MISSES {
+        let misses = if answered { 0 } else { probing.misses.saturating_add(1) };
+        *probing = Probing { next: now.after(PROBE_EVERY), asked: false, misses };
+        if misses >= MISSES {
             self.stop_instance(id, StopReason::Unanswering);
         } else {
             self.set_instance_timer(id);
         }
     }
 
-    /// Nothing remains of an instance, whether or not that was wanted.
+    /// The container of an instance is not there any more. Where that was not ordered, the order to stop
+    /// still goes out: it clears up behind a start that is at work, and ends whoever keeps the instance.
     fn gone(&mut self, id: InstanceId) {
         let home = self.homes[&id].clone();
         match self.pool(&home).instances[&id].life.clone() {
-            Life::Starting { .. } => {
-                // Its start may still be at work; the order to stop clears up behind it.
-                return self.start_failed(id, StartFailure::Died(Exit { code: None }));
-            }
+            Life::Starting { .. } | Life::Warm { .. } => self.exited(id, Exit { code: None }),
             Life::Leased { lease } => {
                 self.end_lease_for(&lease, End::Failed(Failure::Vanished), StopReason::Died);
             }
-            Life::Warm { .. } | Life::Stopping { .. } => {}
+            Life::Stopping { .. } => {
+                self.pool(&home).bury(id);
+                self.homes.remove(&id);
+                self.timers.clear(&Timer::Instance(home.clone(), id));
+                self.tell(What::InstanceGone, Some(&home), Some(id));
+            }
         }
-        self.pool(&home).bury(id);
-        self.homes.remove(&id);
-        self.timers.clear(&Timer::Instance(home.clone(), id));
-        self.tell(What::InstanceGone, Some(&home), Some(id));
     }
 }

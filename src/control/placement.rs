@@ -26,9 +26,10 @@ pub(super) fn urgency(pool: &Pool, now: Instant) -> Option<Urgency> {
     if scaling::starts_wanted(pool.queue.len(), stock, warm, starting) == 0 {
         return None;
     }
-    match pool.queue.head() {
-        Some((_, promised)) if pool.queue.len() > starting => Some(Urgency::Waiting(promised)),
-        _ => Some(Urgency::Refill((warm + starting).saturating_mul(1000) / stock.max(1))),
+    // Those under way serve the first of the queue: it is the next one behind them that wants a start.
+    match pool.queue.promise_behind(starting) {
+        Some(promised) => Some(Urgency::Waiting(promised)),
+        None => Some(Urgency::Refill((warm + starting).saturating_mul(1000) / stock.max(1))),
     }
 }
 

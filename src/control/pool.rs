@@ -16,6 +16,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::advice::Ends;
 use super::budget::Promised;
 use super::drain::Drain;
 use super::envelope::Share;
@@ -85,11 +86,22 @@ pub(super) enum Life {
     /// Ordered; its container is being made, its process started, its probe asked.
     Starting { deadline: Instant },
     /// Ready and not lent.
-    Warm { since: Instant, expires: Instant, probe_at: Option<Instant>, misses: u8 },
+    Warm { since: Instant, expires: Instant, probing: Option<Probing> },
     /// Lent.
     Leased { lease: LeaseId },
-    /// Being stopped and removed, for the `tries`-th time.
-    Stopping { since: Instant, why: StopReason, tries: u32, retry_at: Instant },
+    /// Being stopped and removed, for the `tries`-th time; whether the journal knows that this try failed.
+    Stopping { since: Instant, why: StopReason, tries: u32, retry_at: Instant, told: bool },
+}
+
+/// How a warm one is asked whether it still answers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Probing {
+    /// When it is asked next.
+    pub(super) next: Instant,
+    /// Whether it was asked and has not answered; an answer that nobody waits for says nothing.
+    pub(super) asked: bool,
+    /// How often in a row it did not.
+    pub(super) misses: u8,
 }
 
 impl Pool {
@@ -159,31 +171,28 @@ impl Pool {
 
     /// The state of an instance that became ready now.
     pub(super) fn warm_life(&self, id: InstanceId, now: Instant) -> Life {
-        let probe_at = match &self.spec.template.probe {
-            profile::Probe::DevTools { .. } => Some(now.after(PROBE_EVERY)),
+        let probing = match &self.spec.template.probe {
+            profile::Probe::DevTools { .. } => {
+                Some(Probing { next: now.after(PROBE_EVERY), asked: false, misses: 0 })
+            }
             // A command in a sandbox costs the engine some 40 ms; its first process is watched instead.
             profile::Probe::Command(_) => None,
         };
-        Life::Warm {
-            since: now,
-            expires: now.after(jittered(self.spec.warm.max_age, id)),
-            probe_at,
-            misses: 0,
-        }
+        Life::Warm { since: now, expires: now.after(jittered(self.spec.warm.max_age, id)), probing }
     }
 
     /// The state of an instance that is to be stopped now, for the first or a further time.
     pub(super) fn stopping_life(&self, now: Instant, since: Instant, why: StopReason, tries: u32) -> Life {
         let patience = self.spec.deadlines.stop_timeout.saturating_add(STOP_SLACK);
         let retry = patience.saturating_mul(1 << (tries - 1).min(8)).min(STOP_RETRY_MAX.max(patience));
-        Life::Stopping { since, why, tries, retry_at: now.after(retry) }
+        Life::Stopping { since, why, tries, retry_at: now.after(retry), told: false }
     }
 
     /// What this pool's instances are counted with.
     pub(super) fn promised(&self, now: Instant) -> Promised {
         let mut sum = Promised::default();
         for instance in self.instances.values() {
-            let share = Share::of(&self.spec, &instance.memory, now);
+            let share = Share::of(&self.spec, &instance.memory, instance.exists_since, now);
             let share = match instance.life {
                 Life::Stopping { .. } => share.stopping(),
                 Life::Starting { .. } | Life::Warm { .. } | Life::Leased { .. } => share,
@@ -196,6 +205,11 @@ impl Pool {
     /// The drain it is under: the sooner one, where there are two.
     pub(super) fn drain(&self) -> Option<Drain> {
         Drain::sooner(self.own_drain, self.host_drain)
+    }
+
+    /// Whether a start is under way for the one at this place of the queue, from 1, if nothing changes.
+    pub(super) fn has_start_for(&self, rank: u32) -> bool {
+        rank <= self.counts.starting
     }
 
     /// Instances in any state.
@@ -215,50 +229,4 @@ fn jittered(age: Duration, id: InstanceId) -> Duration {
     // 2654435761 is Knuth's multiplicative hash: neighbours land far apart.
     let spread = (id.count ^ id.run).wrapping_mul(2_654_435_761) % 200;
     age - age * spread / 1000
-}
-
-/// When leases of a pool ended lately.
-#[derive(Debug, Default)]
-pub(super) struct Ends {
-    lately: std::collections::VecDeque<Instant>,
-    refused: u32,
-}
-
-impl Ends {
-    /// A rate from more than this many ends is no better.
-    const MOST: usize = 64;
-    /// An end longer ago says nothing of now.
-    const WINDOW: Duration = Duration::from_secs(300);
-    /// With no end seen, and as the longest advice: a caller that comes back each minute harms nobody.
-    const LONGEST: Duration = Duration::from_secs(60);
-
-    /// A lease ended, so a slot comes free.
-    pub(super) fn note(&mut self, now: Instant) {
-        if self.lately.len() == Ends::MOST {
-            self.lately.pop_front();
-        }
-        self.lately.push_back(now);
-        self.refused = self.refused.saturating_sub(1);
-    }
-
-    /// When one more refused caller should come back: behind those that wait and those refused before it,
-    /// at the rate of the last ends, with up to a quarter more by its name, so that a crowd does not come
-    /// back together.
-    pub(super) fn retry_after(&mut self, now: Instant, queued: u32, lease: &LeaseId) -> Duration {
-        while self.lately.front().is_some_and(|at| now.since(*at) > Ends::WINDOW) {
-            self.lately.pop_front();
-        }
-        let before = u64::from(queued) + u64::from(self.refused) + 1;
-        self.refused = self.refused.saturating_add(1);
-        let seconds = match (self.lately.front(), self.lately.len() as u64) {
-            (Some(first), ends) => {
-                let span = now.since(*first).as_secs().max(1);
-                before.saturating_mul(span).div_ceil(ends)
-            }
-            (None, _) => Ends::LONGEST.as_secs(),
-        };
-        let seconds = seconds.clamp(1, Ends::LONGEST.as_secs());
-        let draw = lease.0.bytes().fold(0u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
-        Duration::from_secs(seconds + draw % (seconds / 4 + 1))
-    }
 }

@@ -5,7 +5,7 @@
 //! difference, and within a class it is first come, first served. Each class has a bound of its own on how
 //! many may wait, so that one cannot fill the queue for the other.
 //!
-//! Every operation is O(log n), but for telling a place, which counts.
+//! Joining and leaving are O(log n); telling a place counts.
 //!
 //! Not here: the lease itself (`lease`), whether it may wait at all (`admission`).
 
@@ -55,6 +55,11 @@ impl Queue {
     /// Who is served next, and its promise.
     pub(super) fn head(&self) -> Option<(&LeaseId, Instant)> {
         self.order.first_key_value().map(|((promised, _), (lease, _, _))| (lease, *promised))
+    }
+
+    /// The promise of the one that is next when so many are served before it.
+    pub(super) fn promise_behind(&self, served: u32) -> Option<Instant> {
+        self.order.keys().nth(served as usize).map(|(promised, _)| *promised)
     }
 
     /// How many wait.

@@ -7,12 +7,11 @@
 use super::Controller;
 use super::admission::{self, Room};
 use super::budget::Promised;
-use super::lease::{REMEMBER_MOST, State};
-use super::message::{
-    End, InstanceId, LeaseId, Output, Refusal, Reply, Scope, StartFailure, StopReason, What, Why,
-};
+use super::envelope::Share;
+use super::lease::State;
+use super::message::{End, InstanceId, LeaseId, Output, Scope, StartFailure, StopReason, What, Why};
 use super::placement::{self, Urgency};
-use super::pool::{Life, PROBE_EVERY};
+use super::pool::{Life, PROBE_EVERY, Probing};
 use super::scaling;
 use super::timer::Timer;
 use crate::profile::PoolName;
@@ -34,20 +33,22 @@ impl Controller {
             Timer::Instance(_, id) => self.fire_instance(id),
             Timer::Lease(id) => self.fire_lease(&id),
             Timer::Watch(call) => self.end_watch(call),
+            Timer::Forget => self.forget_ended(),
             // These only make sure that somebody looks.
-            Timer::Retry(_) | Timer::Drain(_) | Timer::Stock(_) | Timer::Telemetry => {}
+            Timer::Retry(_) | Timer::Stock(_) | Timer::Telemetry => {}
         }
     }
 
     fn fire_lease(&mut self, id: &LeaseId) {
         let lease = &self.leases[id];
         match &lease.state {
-            State::Queued { deadline, .. } if *deadline <= self.now => {
+            State::Queued { place, deadline } if *deadline <= self.now => {
                 let waited = self.now.since(lease.asked_at);
-                let blocked_by = self.pools[&lease.pool].blocked_by.clone().map(Box::new);
+                let pool = &self.pools[&lease.pool];
+                let starting = pool.has_start_for(pool.queue.rank(*place));
+                let blocked_by = pool.blocked_by.clone().filter(|_| !starting).map(Box::new);
                 self.end_lease(id, End::Refused(Why::WaitExpired { waited, blocked_by }));
             }
-            State::Ended { .. } if lease.due() <= self.now => self.forget_lease(id),
             State::Queued { .. } | State::Executing { .. } | State::Ended { .. } => {
                 match lease.overdue(self.now) {
                     Some(end) => self.end_lease(id, end),
@@ -70,19 +71,20 @@ impl Controller {
                 );
             }
             Life::Warm { expires, .. } if expires <= now => self.stop_instance(id, StopReason::Aged),
-            Life::Warm { probe_at: Some(at), .. } if at <= now => {
-                if let Some(Life::Warm { probe_at, .. }) = pool.instances.get_mut(&id).map(|i| &mut i.life) {
-                    *probe_at = Some(now.after(PROBE_EVERY)); // Also if its answer is lost.
-                }
+            Life::Warm { since, expires, probing: Some(probing) } if probing.next <= now => {
+                let probing = Some(Probing { next: now.after(PROBE_EVERY), asked: true, ..probing });
+                pool.become_(id, Life::Warm { since, expires, probing });
                 self.out.push_back(Output::Probe { instance: id, pool: home });
                 self.set_instance_timer(id);
             }
-            Life::Stopping { since, why, tries, retry_at } if retry_at <= now => {
+            Life::Stopping { since, why, tries, retry_at, told } if retry_at <= now => {
                 let life = pool.stopping_life(now, since, why, tries + 1);
                 pool.become_(id, life);
                 self.out.push_back(Output::Stop { instance: id, grace: std::time::Duration::ZERO });
-                let what = What::InstanceStuck("nothing was heard of its end".into(), tries);
-                self.tell(what, Some(&home), Some(id));
+                if !told {
+                    let what = What::InstanceStuck("nothing was heard of its end".into(), tries);
+                    self.tell(what, Some(&home), Some(id));
+                }
                 self.set_instance_timer(id);
             }
             Life::Starting { .. } | Life::Warm { .. } | Life::Leased { .. } | Life::Stopping { .. } => {
@@ -96,7 +98,9 @@ impl Controller {
         let home = self.homes[&id].clone();
         let at = match &self.pools[&home].instances[&id].life {
             Life::Starting { deadline } => Some(*deadline),
-            Life::Warm { expires, probe_at, .. } => Some(probe_at.unwrap_or(*expires).min(*expires)),
+            Life::Warm { expires, probing, .. } => {
+                Some(probing.map_or(*expires, |probing| probing.next.min(*expires)))
+            }
             Life::Leased { .. } => None,
             Life::Stopping { retry_at, .. } => Some(*retry_at),
         };
@@ -127,7 +131,7 @@ impl Controller {
     }
 
     /// Gives every warm instance that somebody waits for to who waits for it.
-    pub(super) fn serve_all(&mut self) {
+    fn serve_all(&mut self) {
         for name in self.pools.keys().cloned().collect::<Vec<_>>() {
             loop {
                 let pool = &self.pools[&name];
@@ -163,105 +167,11 @@ impl Controller {
         pool.become_(instance, Life::Leased { lease: id.clone() });
         self.set_instance_timer(instance);
         self.timers.set(Timer::Lease(id.clone()), due);
-        if let Some(call) = caller {
-            self.show(call, id);
-        }
         self.tell_of_lease(What::LeaseGranted(waited), id, Some(instance));
-        self.answer_watchers(id);
-    }
-
-    /// Ends a lease for its own reasons: what it used is destroyed.
-    pub(super) fn end_lease(&mut self, id: &LeaseId, end: End) {
-        self.end_lease_for(id, end, StopReason::Used);
-    }
-
-    /// Ends a lease, whatever its state; one that has ended stays as it is.
-    pub(super) fn end_lease_for(&mut self, id: &LeaseId, end: End, stop: StopReason) {
-        let now = self.now;
-        let lease = self.leases.get_mut(id).expect("only known leases are ended");
-        let home = lease.pool.clone();
-        let mut used = None;
-        let granted_at = match lease.state {
-            State::Ended { .. } => return,
-            State::Queued { place, .. } => {
-                self.pools.get_mut(&home).expect("a lease's pool exists").queue.leave(place);
-                None
-            }
-            State::Executing { instance, granted_at, .. } => {
-                used = Some(instance);
-                Some(granted_at)
-            }
-        };
-        lease.state = State::Ended { end: end.clone(), at: now, granted_at };
-        let (due, caller) = (lease.due(), lease.caller.take());
-        self.timers.set(Timer::Lease(id.clone()), due);
-        self.ended.push_back(id.clone());
-        self.tell_of_lease(What::LeaseEnded(end.clone()), id, used);
         if let Some(call) = caller {
-            self.answer_ended(call, id, end);
-        }
-        self.answer_watchers(id);
-        if let Some(instance) = used {
-            self.pool(&home).ends.note(now);
-            self.stop_instance(instance, stop);
-        }
-        if self.ended.len() > REMEMBER_MOST {
-            let oldest = self.ended[0].clone();
-            self.forget_lease(&oldest);
-        }
-    }
-
-    /// Answers the caller of a request that ended before it was granted.
-    fn answer_ended(&mut self, call: super::message::CallId, id: &LeaseId, end: End) {
-        let End::Refused(why) = end else {
-            return self.show(call, id);
-        };
-        let (pool, class) = (self.leases[id].pool.clone(), self.leases[id].class.clone());
-        let retry_after = self.retry_after(&pool, id, &why);
-        let refusal = Refusal::Limit { why, pool, class, retry_after, lease: Some(id.clone()) };
-        self.reply(call, Reply::Refused(Box::new(refusal)));
-    }
-
-    fn answer_watchers(&mut self, id: &LeaseId) {
-        let lease = self.leases.get_mut(id).expect("only known leases are watched");
-        let watchers = std::mem::take(&mut lease.watchers);
-        let (reached, kept): (Vec<_>, Vec<_>) =
-            watchers.into_iter().partition(|(_, goal)| lease.has_reached(*goal));
-        lease.watchers = kept;
-        for (call, _) in reached {
-            self.timers.clear(&Timer::Watch(call));
             self.show(call, id);
         }
-    }
-
-    fn forget_lease(&mut self, id: &LeaseId) {
-        self.leases.remove(id);
-        self.timers.clear(&Timer::Lease(id.clone()));
-        self.ended.retain(|ended| ended != id);
-    }
-
-    /// Begins an instance's end, unless it has begun.
-    pub(super) fn stop_instance(&mut self, id: InstanceId, why: StopReason) {
-        let now = self.now;
-        let home = self.homes[&id].clone();
-        let pool = self.pool(&home);
-        // What is used or broken has nothing to finish; what goes in good order may do so.
-        let grace = match why {
-            StopReason::Aged | StopReason::Surplus | StopReason::Drain => pool.spec.deadlines.stop_timeout,
-            StopReason::Used
-            | StopReason::StartFailed
-            | StopReason::Died
-            | StopReason::Unanswering
-            | StopReason::Unknown => std::time::Duration::ZERO,
-        };
-        if matches!(pool.instances[&id].life, Life::Stopping { .. }) {
-            return;
-        }
-        let life = pool.stopping_life(now, now, why, 1);
-        pool.become_(id, life);
-        self.set_instance_timer(id);
-        self.out.push_back(Output::Stop { instance: id, grace });
-        self.tell(What::InstanceStopping(why), Some(&home), Some(id));
+        self.answer_watchers(id);
     }
 
     fn stop_surplus(&mut self) {
@@ -270,13 +180,12 @@ impl Controller {
             let pool = &self.pools[&name];
             let (stock, counts) = (pool.stock(now), pool.counts);
             let (why, many) = if pool.drain().is_some() {
-                let starting = pool.instances.iter().filter(|(_, i)| matches!(i.life, Life::Starting { .. }));
-                for id in starting.map(|(id, _)| *id).collect::<Vec<_>>() {
-                    self.stop_instance(id, StopReason::Drain);
+                if counts.starting > 0 {
+                    self.stop_starting(&name);
                 }
                 (StopReason::Drain, counts.warm)
             } else {
-                let many = scaling::surplus(pool.queue.len(), stock, counts.warm, counts.starting);
+                let many = scaling::surplus(pool.queue.len(), stock, counts.warm);
                 (StopReason::Surplus, many)
             };
             let oldest: Vec<_> =
@@ -292,6 +201,15 @@ impl Controller {
         }
     }
 
+    fn stop_starting(&mut self, name: &PoolName) {
+        let starting =
+            self.pools[name].instances.iter().filter(|(_, i)| matches!(i.life, Life::Starting { .. }));
+        for id in starting.map(|(id, _)| *id).collect::<Vec<_>>() {
+            self.stop_instance(id, StopReason::Drain);
+        }
+    }
+
+    /// Starts what is wanted, one at a time and the most urgent first, since each start changes what is.
     fn start_wanted(&mut self) {
         let now = self.now;
         let mut wishes: Vec<(Urgency, PoolName)> = Vec::new();
@@ -299,29 +217,46 @@ impl Controller {
             pool.blocked_by = None;
             wishes.extend(placement::urgency(pool, now).map(|urgency| (urgency, pool.name.clone())));
         }
-        if wishes.is_empty() {
-            return;
-        }
-        let mut promised = Promised::default();
-        let mut starting = 0;
-        for pool in self.pools.values() {
-            promised.join(pool.promised(now));
-            starting += pool.counts.starting;
-        }
-        // One start at a time to the most urgent pool, since each start changes what is urgent.
-        while let Some(next) = wishes.iter().min().map(|(_, name)| name.clone()) {
-            let room = Room { host: &self.profile.host, belief: &self.belief, promised, starting };
-            let pool = &self.pools[&next];
+        let mut starting = self.pools.values().map(|pool| pool.counts.starting).sum();
+        // Summed up only when somebody's start depends on it.
+        let mut promised: Option<Promised> = None;
+        // What waiting requests need that the host has not: refill leaves it to them.
+        let mut ahead = Promised::default();
+        while let Some((urgency, next)) = wishes.iter().min().cloned() {
             wishes.retain(|(_, name)| *name != next);
-            if let Some(why) = admission::objection_to_start(pool, &room, now) {
+            let pool = &self.pools[&next];
+            let objection = admission::objection_of_pool(pool, &self.belief, now)
+                .or_else(|| admission::objection_of_starts(&self.profile.host, starting))
+                .or_else(|| {
+                    let promised = *promised.get_or_insert_with(|| self.promised());
+                    let refill = matches!(urgency, Urgency::Refill(_));
+                    let ahead = if refill { ahead } else { Promised::default() };
+                    let room = Room { host: &self.profile.host, belief: &self.belief, promised, ahead };
+                    admission::objection_of_host(pool, &room, now)
+                });
+            if let Some(why) = objection {
+                if matches!(urgency, Urgency::Waiting(_)) && why.is_shortage() {
+                    ahead.add(Share::of_new(&pool.spec), pool.spec.template.cpus);
+                }
                 self.pool(&next).blocked_by = Some(why);
                 continue;
             }
-            promised.add(super::envelope::Share::of_new(&pool.spec), pool.spec.template.cpus);
+            if let Some(promised) = &mut promised {
+                promised.add(Share::of_new(&pool.spec), pool.spec.template.cpus);
+            }
             starting += 1;
             self.start_one(&next);
             wishes.extend(placement::urgency(&self.pools[&next], now).map(|urgency| (urgency, next)));
         }
+    }
+
+    /// What all instances are counted with.
+    pub(super) fn promised(&self) -> Promised {
+        let mut sum = Promised::default();
+        for pool in self.pools.values() {
+            sum.join(pool.promised(self.now));
+        }
+        sum
     }
 
     fn start_one(&mut self, name: &PoolName) {

@@ -1,6 +1,6 @@
 //! What is due when: one entry for each thing that has a deadline.
 //!
-//! A lease's idle deadline moves with every byte its caller sends; the entry does not. When it falls due
+//! A lease's idle deadline moves away with every byte its caller sends; the entry does not. When it falls due
 //! the thing itself says whether its time has really come, and otherwise gets a new entry. So activity
 //! costs nothing here.
 //!
@@ -8,7 +8,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::message::{CallId, InstanceId, LeaseId, Scope};
+use super::message::{CallId, InstanceId, LeaseId};
 use crate::profile::PoolName;
 use crate::quantity::Instant;
 
@@ -17,14 +17,14 @@ use crate::quantity::Instant;
 pub(super) enum Timer {
     /// A state of an instance ends, or it is to be probed.
     Instance(PoolName, InstanceId),
-    /// A state of a lease ends, or it is to be forgotten.
+    /// A state of a lease ends.
     Lease(LeaseId),
     /// A caller has watched for as long as it wanted.
     Watch(CallId),
     /// A pool whose starts failed may try again.
     Retry(PoolName),
-    /// The window of a drain is over.
-    Drain(Scope),
+    /// The lease that ended longest ago is to be forgotten.
+    Forget,
     /// Demand of the last minute has become less.
     Stock(PoolName),
     /// The last sample has become too old to be believed.
@@ -39,7 +39,7 @@ impl Timer {
             Timer::Lease(_) => "a lease's deadline",
             Timer::Watch(_) => "the end of a caller's watch",
             Timer::Retry(_) => "the next try of a pool whose starts failed",
-            Timer::Drain(_) => "the end of a drain's window",
+            Timer::Forget => "an ended lease to be forgotten",
             Timer::Stock(_) => "a smaller stock",
             Timer::Telemetry => "the age of the last sample",
         }

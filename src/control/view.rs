@@ -1,8 +1,10 @@
 //! The controller as callers and operators see it. Everything shown is taken from the state that decides:
 //! no figure is kept for showing alone, so none can disagree.
 
+use std::collections::BTreeMap;
+
 use super::Controller;
-use super::budget::{self, Promised};
+use super::budget;
 use super::drain::Drain;
 use super::lease::{Lease, State};
 use super::message::{DrainView, Engine, HostView, LeaseState, LeaseView, PoolView};
@@ -11,6 +13,25 @@ use crate::quantity::Bytes;
 
 impl Controller {
     pub(super) fn view_lease(&self, lease: &Lease) -> LeaseView {
+        let rank = match lease.state {
+            State::Queued { place, .. } => self.pools[&lease.pool].queue.rank(place),
+            State::Executing { .. } | State::Ended { .. } => 0,
+        };
+        self.view_lease_at(lease, rank)
+    }
+
+    /// All leases, newest first. The queues are walked once, not once for each that waits.
+    pub(super) fn view_leases(&self) -> Vec<LeaseView> {
+        let queues = self.pools.values().map(|pool| &pool.queue);
+        let ranks: BTreeMap<_, u32> = queues.flat_map(|queue| queue.leases().zip(1..)).collect();
+        let view = |lease: &Lease| self.view_lease_at(lease, ranks.get(&lease.id).copied().unwrap_or(0));
+        let mut all: Vec<_> = self.leases.values().map(view).collect();
+        all.sort_by(|one, other| (other.asked_at, &other.id).cmp(&(one.asked_at, &one.id)));
+        all
+    }
+
+    /// A lease whose place in the queue is known, if it is in one.
+    fn view_lease_at(&self, lease: &Lease, rank: u32) -> LeaseView {
         let pool = &self.pools[&lease.pool];
         LeaseView {
             id: lease.id.clone(),
@@ -19,7 +40,7 @@ impl Controller {
             class: lease.class.clone(),
             tenant: lease.tenant.clone(),
             asked_at: lease.asked_at,
-            state: view_state(lease, pool),
+            state: view_state(lease, pool, rank),
             seen_at: self.now,
         }
     }
@@ -56,10 +77,8 @@ impl Controller {
         let host = &self.profile.host;
         let limit: Option<Bytes> = memory.known().ok().map(|memory| budget::memory_limit(host, memory));
         let floor = memory.known().ok().map(|memory| host.floor.of(memory.total));
-        let mut promised = Promised::default();
         let (mut starting, mut leased, mut total) = (0, 0, 0);
         for pool in self.pools.values() {
-            promised.join(pool.promised(now));
             starting += pool.counts.starting;
             leased += pool.counts.leased;
             total += pool.total();
@@ -79,7 +98,7 @@ impl Controller {
             pressure: self.belief.pressure.reading(now),
             memory,
             memory_limit: limit,
-            memory_promised: promised.memory,
+            memory_promised: self.promised().memory,
             floor,
             starts: (starting, host.max_starts),
             engine: self.belief.engine.clone(),
@@ -88,14 +107,14 @@ impl Controller {
     }
 }
 
-fn view_state(lease: &Lease, pool: &Pool) -> LeaseState {
+fn view_state(lease: &Lease, pool: &Pool, rank: u32) -> LeaseState {
     match &lease.state {
-        State::Queued { place, deadline } => {
-            let rank = pool.queue.rank(*place);
+        State::Queued { deadline, .. } => {
+            let starting = pool.has_start_for(rank);
             LeaseState::Queued {
                 place: rank,
-                starting: rank <= pool.counts.starting,
-                blocked_by: pool.blocked_by.clone(),
+                starting,
+                blocked_by: pool.blocked_by.clone().filter(|_| !starting),
                 deadline: *deadline,
             }
         }

@@ -7,7 +7,7 @@ use std::fmt;
 use super::message::{
     Cancelled, Deadline, End, Exit, Failure, Interruption, LeaseState, StartFailure, StopReason, What, Why,
 };
-use crate::quantity::show_duration;
+use crate::quantity::{Bytes, show_duration};
 
 /// The numbers of a limit, in its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,12 +74,15 @@ impl fmt::Display for Why {
             Why::HostDraining => write!(f, "the host is drained and takes no new work"),
             Why::PoolDraining => write!(f, "the pool is drained and takes no new work"),
             Why::NeverFits { need, have } => {
+                let (need, have) = apart(*need, *have);
                 write!(f, "one instance needs {need}, and the host has {have} for containers in all")
             }
             Why::MemoryPromised { need, have } => {
+                let (need, have) = apart(*need, *have);
                 write!(f, "one more needs {need}, and {have} of the host's memory is not promised yet")
             }
             Why::MemoryAvailable { need, have } => {
+                let (need, have) = apart(*need, *have);
                 write!(f, "one more needs {need}, and {have} is available above the floor")
             }
             Why::Cpu { need, have } => {
@@ -96,6 +99,19 @@ impl fmt::Display for Why {
             Why::EngineUnreachable(why) => write!(f, "the container engine does not answer: {why}"),
         }
     }
+}
+
+/// Two sizes that differ, so finely that they look it.
+fn apart(need: Bytes, have: Bytes) -> (String, String) {
+    let coarse = (need.to_string(), have.to_string());
+    if coarse.0 != coarse.1 || need == have {
+        return coarse;
+    }
+    let mebibytes = |bytes: Bytes| bytes.get() >> 20;
+    if mebibytes(need) != mebibytes(have) {
+        return (format!("{} MiB", mebibytes(need)), format!("{} MiB", mebibytes(have)));
+    }
+    (format!("{} B", need.get()), format!("{} B", have.get()))
 }
 
 impl fmt::Display for Exit {

@@ -18,6 +18,8 @@ mod mistakes;
 mod netns_sockets;
 mod queues;
 mod restarts;
+mod scenario;
+mod sim;
 mod tidy;
 mod tool;
 mod walls;

@@ -1,0 +1,118 @@
+//! When a refused caller should come back.
+//!
+//! Think of a baker with a queue out of the door: whoever is turned away is told how long the queue takes at
+//! the pace of the last minutes, those included who were turned away before. What no pace will mend, a
+//! drain or a broken host, gets the longest wait; what will never fit gets none.
+//!
+//! Not here: who is refused (`admission`).
+
+use std::collections::VecDeque;
+use std::time::Duration;
+
+use super::message::{LeaseId, Why};
+use crate::quantity::Instant;
+
+/// The longest advice, and the one with nothing to go by: a caller that comes back each minute harms nobody.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// When leases of a pool ended lately, and who was refused since.
+#[derive(Debug, Default)]
+pub(super) struct Ends {
+    lately: VecDeque<Instant>,
+    refused: u32,
+}
+
+impl Ends {
+    /// A rate from more than this many ends is no better.
+    const MOST: usize = 64;
+    /// An end longer ago says nothing of now.
+    const WINDOW: Duration = Duration::from_secs(300);
+
+    /// A lease ended, so a slot comes free.
+    pub(super) fn note(&mut self, now: Instant) {
+        if self.lately.len() == Ends::MOST {
+            self.lately.pop_front();
+        }
+        self.lately.push_back(now);
+        self.refused = self.refused.saturating_sub(1);
+    }
+
+    /// When one more refused caller may come back, behind the `queued` that wait; `None` where no time will
+    /// mend it.
+    pub(super) fn advise(
+        &mut self,
+        now: Instant,
+        queued: u32,
+        why: &Why,
+        lease: &LeaseId,
+    ) -> Option<Duration> {
+        let wait = match why {
+            Why::NeverFits { .. } => return None,
+            Why::HostDraining | Why::PoolDraining | Why::NoTelemetry(_) | Why::EngineUnreachable(_) => {
+                LONGEST
+            }
+            Why::Backoff { until, .. } => self.pace(now, queued).max(until.since(now)),
+            Why::WaitExpired { blocked_by: Some(why), .. } => return self.advise(now, queued, why, lease),
+            Why::WaitExpired { blocked_by: None, .. }
+            | Why::QueueFull { .. }
+            | Why::MemoryPromised { .. }
+            | Why::MemoryAvailable { .. }
+            | Why::Cpu { .. }
+            | Why::MaxInstances { .. }
+            | Why::Starts { .. } => self.pace(now, queued),
+        };
+        Some(spread(wait.min(LONGEST), lease))
+    }
+
+    /// How long those that wait and those that were refused take, at the rate of the last ends.
+    fn pace(&mut self, now: Instant, queued: u32) -> Duration {
+        while self.lately.front().is_some_and(|at| now.since(*at) > Ends::WINDOW) {
+            self.lately.pop_front();
+        }
+        let (Some(first), ends) = (self.lately.front(), self.lately.len() as u64) else {
+            self.refused = 0; // Whoever was refused so long ago has come back or given up.
+            return LONGEST;
+        };
+        let before = u64::from(queued) + u64::from(self.refused) + 1;
+        self.refused = self.refused.saturating_add(1);
+        let span = now.since(*first).as_secs().max(1);
+        Duration::from_secs(before.saturating_mul(span).div_ceil(ends).max(1))
+    }
+}
+
+/// Up to a quarter more, by the lease's name, so that a crowd does not come back together.
+fn spread(wait: Duration, lease: &LeaseId) -> Duration {
+    let seconds = wait.as_secs().max(1);
+    let draw = lease.0.bytes().fold(0u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(byte)));
+    Duration::from_secs(seconds + draw % (seconds / 4 + 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_crowd_is_told_to_come_back_at_the_pace_of_the_ends() {
+        let at = |seconds| Instant::BOOT.after(Duration::from_secs(seconds));
+        let lease = LeaseId("a".into());
+        let full = Why::QueueFull { queued: 3, limit: 3 };
+        let mut ends = Ends::default();
+        let mut advise = |now, why: &Why| ends.advise(now, 3, why, &lease).map(|wait| wait.as_secs());
+        assert_eq!(advise(at(0), &full), Some(60 + 97 % 16), "nothing to go by");
+        assert_eq!(
+            advise(at(0), &Why::NeverFits { need: Default::default(), have: Default::default() }),
+            None
+        );
+        for second in 1..=10 {
+            ends.note(at(second));
+        }
+        let mut advise = |now, why: &Why| ends.advise(now, 3, why, &lease).map(|wait| wait.as_secs());
+        assert_eq!(advise(at(11), &full), Some(4 + 97 % 2), "four in front at one a second");
+        assert_eq!(advise(at(11), &full), Some(5 + 97 % 2), "and the one just refused");
+        assert_eq!(advise(at(11), &Why::HostDraining), Some(60 + 97 % 16), "no pace ends a drain");
+        let blocked = |why| Why::WaitExpired { waited: Duration::ZERO, blocked_by: Some(Box::new(why)) };
+        let failing = Why::Backoff { failures: 4, last: "boom".into(), until: at(41) };
+        assert_eq!(advise(at(11), &blocked(failing)), Some(30 + 97 % 8), "not before the next try");
+        assert_eq!(advise(at(9999), &full), Some(60 + 97 % 16), "an old pace is none");
+    }
+}

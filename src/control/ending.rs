@@ -1,0 +1,112 @@
+//! How a lease ends, and an instance begins to: whatever the reason and the state, by these few lines.
+//!
+//! A lease that ends is told to the journal, then to its caller and to those who watch it; what it used is
+//! stopped. It is remembered for a while, so that a release can be repeated and an end be asked for.
+
+use std::time::Duration;
+
+use super::Controller;
+use super::lease::{REMEMBER_MOST, State};
+use super::message::{CallId, End, InstanceId, LeaseId, Output, Refusal, Reply, StopReason, What};
+use super::pool::Life;
+use super::timer::Timer;
+
+impl Controller {
+    /// Ends a lease for its own reasons: what it used is destroyed.
+    pub(super) fn end_lease(&mut self, id: &LeaseId, end: End) {
+        self.end_lease_for(id, end, StopReason::Used);
+    }
+
+    /// Ends a lease, whatever its state; one that has ended stays as it is.
+    pub(super) fn end_lease_for(&mut self, id: &LeaseId, end: End, stop: StopReason) {
+        let now = self.now;
+        let lease = self.leases.get_mut(id).expect("only known leases are ended");
+        let home = lease.pool.clone();
+        let mut used = None;
+        let granted_at = match lease.state {
+            State::Ended { .. } => return,
+            State::Queued { place, .. } => {
+                self.pools.get_mut(&home).expect("a lease's pool exists").queue.leave(place);
+                None
+            }
+            State::Executing { instance, granted_at, .. } => {
+                used = Some(instance);
+                Some(granted_at)
+            }
+        };
+        lease.state = State::Ended { end: end.clone(), at: now, granted_at };
+        let caller = lease.caller.take();
+        self.timers.clear(&Timer::Lease(id.clone()));
+        self.ended.push_back(id.clone());
+        self.tell_of_lease(What::LeaseEnded(end.clone()), id, used);
+        if let Some(call) = caller {
+            self.answer_ended(call, id, end);
+        }
+        self.answer_watchers(id);
+        if let Some(instance) = used {
+            self.pool(&home).ends.note(now);
+            self.stop_instance(instance, stop);
+        }
+        self.forget_ended();
+    }
+
+    /// Answers the caller of a request that ended before it was granted.
+    fn answer_ended(&mut self, call: CallId, id: &LeaseId, end: End) {
+        let End::Refused(why) = end else {
+            return self.show(call, id);
+        };
+        let (pool, class) = (self.leases[id].pool.clone(), self.leases[id].class.clone());
+        let retry_after = self.retry_after(&pool, id, &why);
+        let refusal = Refusal::Limit { why, pool, class, retry_after, lease: Some(id.clone()) };
+        self.reply(call, Reply::Refused(Box::new(refusal)));
+    }
+
+    pub(super) fn answer_watchers(&mut self, id: &LeaseId) {
+        let lease = self.leases.get_mut(id).expect("only known leases are watched");
+        let watchers = std::mem::take(&mut lease.watchers);
+        let (reached, kept): (Vec<_>, Vec<_>) =
+            watchers.into_iter().partition(|(_, goal)| lease.has_reached(*goal));
+        lease.watchers = kept;
+        for (call, _) in reached {
+            self.timers.clear(&Timer::Watch(call));
+            self.show(call, id);
+        }
+    }
+
+    /// Forgets leases that ended long enough ago, and the oldest where they are too many.
+    pub(super) fn forget_ended(&mut self) {
+        self.timers.clear(&Timer::Forget);
+        while let Some(oldest) = self.ended.front() {
+            let due = self.leases[oldest].due();
+            if due > self.now && self.ended.len() <= REMEMBER_MOST {
+                return self.timers.set(Timer::Forget, due);
+            }
+            self.leases.remove(oldest);
+            self.ended.pop_front();
+        }
+    }
+
+    /// Begins an instance's end, unless it has begun.
+    pub(super) fn stop_instance(&mut self, id: InstanceId, why: StopReason) {
+        let now = self.now;
+        let home = self.homes[&id].clone();
+        let pool = self.pool(&home);
+        // What is used or broken has nothing to finish; what goes in good order may do so.
+        let grace = match why {
+            StopReason::Aged | StopReason::Surplus | StopReason::Drain => pool.spec.deadlines.stop_timeout,
+            StopReason::Used
+            | StopReason::StartFailed
+            | StopReason::Died
+            | StopReason::Unanswering
+            | StopReason::Unknown => Duration::ZERO,
+        };
+        if matches!(pool.instances[&id].life, Life::Stopping { .. }) {
+            return;
+        }
+        let life = pool.stopping_life(now, now, why, 1);
+        pool.become_(id, life);
+        self.set_instance_timer(id);
+        self.out.push_back(Output::Stop { instance: id, grace });
+        self.tell(What::InstanceStopping(why), Some(&home), Some(id));
+    }
+}

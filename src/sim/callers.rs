@@ -1,0 +1,245 @@
+//! Callers, each with a way of its own: patient ones and such that hang up, synchronous and asynchronous
+//! ones, some that watch, renew, release twice or cancel, some that run something that cannot be ended, and
+//! some that are never heard of again. Who is refused comes back when it was told to.
+
+use std::time::Duration;
+
+use super::{Happening, World};
+use crate::control::message::End;
+use crate::control::message::{
+    Acquire, Call, CallId, Input, LeaseId, LeaseState, LeaseView, Refusal, Reply, Tenant, WaitFor,
+};
+use crate::profile::{ClassName, PoolName};
+
+/// One who asks for an instance, and comes back a few times.
+#[derive(Debug, Clone)]
+pub(super) struct Caller {
+    request: Acquire,
+    tries: u32,
+    /// Whether it has begun to use its lease.
+    works: bool,
+}
+
+/// What a call was for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Asked {
+    Acquire(u32),
+    Watch(u32),
+    /// Something whose answer nobody acts on.
+    Other,
+}
+
+/// An unanswered call.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Open {
+    asked: Asked,
+    /// Whether its caller has gone.
+    pub(super) hung: bool,
+}
+
+/// What a caller does next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Act {
+    Ask,
+    HangUp(CallId),
+    Watch,
+    Use,
+    MovesBytes,
+    Renew,
+    Release,
+    Cancel,
+    Overrun,
+}
+
+impl World {
+    /// A new caller comes.
+    pub(super) fn arrive(&mut self) {
+        let pools: Vec<PoolName> = self.profile.pools.keys().cloned().collect();
+        let pool = pools[self.rng.usize(0..pools.len())].clone();
+        let class = [None, None, Some("interactive"), Some("batch")][self.rng.usize(0..4)];
+        let seconds = |rng: &mut fastrand::Rng, range| Some(Duration::from_secs(rng.u64(range)));
+        let request = Acquire {
+            lease: LeaseId("".into()),
+            pool,
+            class: class.map(ClassName::new),
+            tenant: Tenant(["a", "b", "c"][self.rng.usize(0..3)].into()),
+            wait: if self.rng.bool() { None } else { seconds(&mut self.rng, 0..=30) },
+            asynchronous: self.rng.u32(0..3) == 0,
+            max_runtime: if self.rng.bool() { None } else { seconds(&mut self.rng, 1..=90) },
+            idle_timeout: if self.rng.bool() { None } else { seconds(&mut self.rng, 1..=30) },
+        };
+        let number = u32::try_from(self.callers.len()).expect("a run has few callers");
+        self.callers.push(Caller { request, tries: 0, works: false });
+        self.act(number, Act::Ask);
+    }
+
+    /// Asks something, and remembers what for.
+    pub(super) fn ask(&mut self, call: Call, asked: Asked) -> CallId {
+        self.last_call += 1;
+        let id = CallId(self.last_call);
+        self.open.insert(id, Open { asked, hung: false });
+        let wait = Duration::from_micros(self.rng.u64(0..2000));
+        self.soon(wait, Happening::Word(Input::Call(id, call)));
+        id
+    }
+
+    fn act_within(&mut self, number: u32, act: Act, millis: std::ops::Range<u64>) {
+        let wait = Duration::from_millis(self.rng.u64(millis));
+        self.soon(wait, Happening::Act(number, act));
+    }
+
+    pub(super) fn act(&mut self, number: u32, act: Act) {
+        let lease = self.callers[number as usize].request.lease.clone();
+        match act {
+            Act::Ask => self.ask_for_lease(number),
+            Act::HangUp(call) => {
+                if let Some(open) = self.open.get_mut(&call) {
+                    open.hung = true;
+                    let wait = Duration::from_micros(self.rng.u64(0..2000));
+                    self.soon(wait, Happening::Word(Input::HungUp(call)));
+                }
+            }
+            Act::Watch => {
+                let goal = if self.rng.bool() { WaitFor::Executing } else { WaitFor::Ended };
+                let until = Some((goal, Duration::from_millis(self.rng.u64(0..8000))));
+                let call = self.ask(Call::Get { lease, until }, Asked::Watch(number));
+                if self.one_in(self.faults().hang_up) {
+                    self.act_within(number, Act::HangUp(call), 0..4000);
+                }
+            }
+            Act::Use => drop(self.ask(Call::Use(lease), Asked::Other)),
+            Act::MovesBytes => self.word(Input::Active(lease, self.now)),
+            Act::Renew => {
+                let by = Duration::from_secs(self.rng.u64(0..90));
+                self.ask(Call::Renew(lease, by), Asked::Other);
+            }
+            Act::Release => drop(self.ask(Call::Release(lease), Asked::Other)),
+            Act::Cancel => drop(self.ask(Call::Cancel(lease), Asked::Other)),
+            Act::Overrun => drop(self.ask(Call::Overran(lease), Asked::Other)),
+        }
+    }
+
+    fn ask_for_lease(&mut self, number: u32) {
+        if self.calm {
+            return;
+        }
+        self.last_lease += 1;
+        let lease = LeaseId(format!("L{}", self.last_lease).into());
+        let caller = &mut self.callers[number as usize];
+        caller.request.lease = lease;
+        caller.tries += 1;
+        caller.works = false;
+        let request = caller.request.clone();
+        let call = self.ask(Call::Acquire(request), Asked::Acquire(number));
+        if self.one_in(self.faults().hang_up) {
+            self.act_within(number, Act::HangUp(call), 0..12_000);
+        }
+    }
+
+    /// An answer reaches its caller, or finds it gone.
+    pub(super) fn take_reply(&mut self, call: CallId, reply: &Reply) {
+        let Some(open) = self.open.remove(&call) else {
+            return;
+        };
+        if let Reply::Pools(pools) = reply {
+            for why in pools.iter().filter_map(|pool| pool.blocked_by.as_ref()) {
+                self.report.limit(why);
+            }
+            self.seen_pools = Some(pools.clone());
+        }
+        match (open.asked, reply) {
+            (Asked::Acquire(number), Reply::Lease(view)) => {
+                let granted = matches!(view.state, LeaseState::Executing { .. });
+                // Some are gone just as their answer leaves.
+                if granted && (open.hung || self.one_in(self.faults().hang_up / 10)) {
+                    self.report.count("grants undelivered");
+                    self.ask(Call::Undelivered(view.id.clone()), Asked::Other);
+                } else if !open.hung {
+                    self.go_on(number, view);
+                }
+            }
+            (Asked::Watch(number), Reply::Lease(view)) if !open.hung => self.go_on(number, view),
+            (Asked::Acquire(number), Reply::Refused(refusal)) => {
+                let Refusal::Limit { why, retry_after, .. } = &**refusal else { return };
+                self.report.limit(why);
+                let tries = self.callers[number as usize].tries;
+                if let Some(wait) = retry_after
+                    && tries < 3
+                    && !open.hung
+                {
+                    self.soon(*wait, Happening::Act(number, Act::Ask));
+                }
+            }
+            (Asked::Acquire(_) | Asked::Watch(_) | Asked::Other, _) => {}
+        }
+    }
+
+    fn go_on(&mut self, number: u32, view: &LeaseView) {
+        match &view.state {
+            LeaseState::Queued { blocked_by, .. } => {
+                if let Some(why) = blocked_by {
+                    self.report.limit(why);
+                }
+                if self.one_in(self.faults().crash) {
+                    self.report.count("callers forgot");
+                } else if self.rng.u32(0..12) == 0 {
+                    let act = if self.rng.bool() { Act::Release } else { Act::Cancel };
+                    self.act_within(number, act, 0..3000);
+                } else {
+                    self.act_within(number, Act::Watch, 0..1000);
+                }
+            }
+            LeaseState::Executing { .. } if !self.callers[number as usize].works => self.work(number),
+            LeaseState::Executing { .. } => {}
+            LeaseState::Ended { end, .. } => {
+                if let End::Refused(why) = end {
+                    self.report.limit(why);
+                }
+            }
+        }
+    }
+
+    /// Draws what a caller does with its lease.
+    fn work(&mut self, number: u32) {
+        self.callers[number as usize].works = true;
+        if self.one_in(self.faults().crash) {
+            self.report.count("callers crashed");
+            if self.rng.bool() {
+                self.act_within(number, Act::Use, 0..3000);
+            }
+            return;
+        }
+        self.act_within(number, Act::Use, 1..4000);
+        let work = [3_000, 10_000, 40_000, 90_000][self.rng.usize(0..4)];
+        for _ in 0..self.rng.u32(0..12) {
+            let act = if self.rng.u32(0..6) == 0 { Act::Renew } else { Act::MovesBytes };
+            self.act_within(number, act, 1..work);
+        }
+        if self.rng.u32(0..4) == 0 {
+            self.act_within(number, Act::Watch, 1..work);
+        }
+        match self.rng.u32(0..12) {
+            0 => self.act_within(number, Act::Cancel, 1..work),
+            1 => self.act_within(number, Act::Overrun, 1..work),
+            2 => {
+                self.act_within(number, Act::Release, 1..work);
+                self.act_within(number, Act::Release, 1..work);
+            }
+            _ => self.act_within(number, Act::Release, 1..work),
+        }
+    }
+
+    /// Somebody looks, or meddles with a lease that is not theirs.
+    pub(super) fn peek(&mut self) {
+        let lease = LeaseId(format!("L{}", self.rng.u64(0..=self.last_lease + 1)).into());
+        let call = match self.rng.u32(0..40) {
+            0 => Call::Cancel(lease),
+            1 => Call::Release(lease),
+            2..=5 => Call::Host,
+            6..=9 => Call::Leases,
+            10..=20 => Call::Get { lease, until: None },
+            _ => Call::Pools,
+        };
+        self.ask(call, Asked::Other);
+    }
+}

@@ -1,0 +1,254 @@
+//! A container engine, and the keepers of instances in front of it, as `daemon` has them: one at a time for
+//! each instance, so that a stop waits for a create that is under way.
+//!
+//! Containers are made after drawn latencies, fail, never get ready, die, refuse to stop for a while, or are
+//! removed by somebody else. While the engine is away nothing can be made, stopped or heard, and what runs
+//! goes on.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::{Happening, World};
+use crate::control::message::{Exit, Input, InstanceId, Listing, News, StartFailure};
+use crate::profile::PoolName;
+use crate::quantity::{Bytes, Instant};
+
+/// The engine with its containers.
+#[derive(Debug, Default)]
+pub(super) struct Engine {
+    /// Whether it does not answer.
+    pub(super) away: bool,
+    pub(super) keeps: BTreeMap<InstanceId, Keep>,
+}
+
+/// One instance, from the order to make it until nothing is left.
+#[derive(Debug)]
+pub(super) struct Keep {
+    pub(super) pool: Option<PoolName>,
+    stage: Stage,
+    /// An order to stop came while it was being made.
+    stop: bool,
+    stubborn_until: Instant,
+    mute: bool,
+    /// What it holds, and to what it grows.
+    held: Bytes,
+    peak: Bytes,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    Making,
+    Runs,
+    Exited,
+    Nothing,
+}
+
+/// What happens to an instance next.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Its container is made, and this becomes of it.
+    Made(Fate),
+    Ready,
+    /// Its keeper gives up at the deadline.
+    GivesUp,
+    Dies(i64),
+    Vanishes,
+    Stops,
+    Probed,
+}
+
+/// How a start goes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Fate {
+    Fails(StartFailure),
+    Hangs(Instant),
+    Dies,
+    Works,
+}
+
+impl Keep {
+    /// A container of an earlier daemon, or of nobody.
+    pub(super) fn stranger() -> Keep {
+        Keep { stage: Stage::Runs, ..Keep::made(None, Bytes::mib(100), Instant::BOOT, false) }
+    }
+
+    fn made(pool: Option<PoolName>, peak: Bytes, stubborn_until: Instant, mute: bool) -> Keep {
+        Keep { pool, stage: Stage::Making, stop: false, stubborn_until, mute, held: Bytes::mib(40), peak }
+    }
+
+    /// Whether there is a container, or will be one.
+    pub(super) fn counts(&self) -> bool {
+        self.stage != Stage::Nothing
+    }
+
+    /// What it holds now; it grows to its peak in some looks.
+    pub(super) fn look(&mut self) -> Option<Bytes> {
+        let grown = self.held.get() + (self.peak.get().saturating_sub(self.held.get())) / 4;
+        self.held = Bytes::new(grown);
+        (self.stage == Stage::Runs).then_some(self.held)
+    }
+}
+
+impl World {
+    pub(super) fn order_start(&mut self, id: InstanceId, pool: PoolName, deadline: Instant) {
+        let faults = self.faults();
+        if self.one_in(faults.lost) {
+            return self.report.count("orders lost");
+        }
+        let spec = &self.profile.pools[&pool];
+        let (expect, most) = (spec.memory_expect.get(), spec.template.memory_max.get());
+        // One in ten needs more than was expected of it.
+        let peak = if self.rng.u32(0..10) == 0 { self.rng.u64(expect..=most) } else { expect * 3 / 4 };
+        let fate = if self.one_in(faults.fails) {
+            Fate::Fails(match self.rng.u32(0..3) {
+                0 => StartFailure::ImageMissing("i".into()),
+                1 => StartFailure::Died(Exit { code: Some(1) }),
+                _ => StartFailure::Engine("no space left on device".into()),
+            })
+        } else if self.one_in(faults.hangs) {
+            Fate::Hangs(deadline)
+        } else if self.one_in(faults.dies / 4) {
+            Fate::Dies
+        } else {
+            Fate::Works
+        };
+        let stubborn = if self.one_in(faults.stubborn) { self.rng.u64(1..=150) } else { 0 };
+        let mute = self.one_in(faults.mute);
+        let stubborn_until = self.now.after(Duration::from_secs(stubborn));
+        self.engine.keeps.insert(id, Keep::made(Some(pool), Bytes::new(peak), stubborn_until, mute));
+        let slow = if self.rng.u32(0..20) == 0 { 8000 } else { 400 };
+        self.engine_soon(id, Step::Made(fate), 20..slow);
+    }
+
+    pub(super) fn order_stop(&mut self, id: InstanceId) {
+        let faults = self.faults();
+        if self.one_in(faults.lost) {
+            return self.report.count("orders lost");
+        }
+        match self.engine.keeps.get_mut(&id) {
+            Some(keep) if keep.stage == Stage::Making => keep.stop = true,
+            Some(_) | None => self.engine_soon(id, Step::Stops, 30..600),
+        }
+    }
+
+    pub(super) fn order_probe(&mut self, id: InstanceId) {
+        self.engine_soon(id, Step::Probed, 1..500);
+    }
+
+    fn engine_soon(&mut self, id: InstanceId, step: Step, millis: std::ops::Range<u64>) {
+        let wait = Duration::from_millis(self.rng.u64(millis));
+        self.soon(wait, Happening::Engine(id, step));
+    }
+
+    pub(super) fn engine_step(&mut self, id: InstanceId, step: Step) {
+        match step {
+            Step::Stops => self.try_to_stop(id),
+            Step::Made(fate) => self.made(id, fate),
+            Step::Ready | Step::GivesUp | Step::Dies(_) | Step::Vanishes | Step::Probed => {
+                self.runs_on(id, &step);
+            }
+        }
+    }
+
+    fn made(&mut self, id: InstanceId, fate: Fate) {
+        let away = self.engine.away;
+        let keep = self.engine.keeps.get_mut(&id).expect("what is being made is kept");
+        let stop = keep.stop;
+        match fate {
+            _ if away => {
+                // It may be there all the same.
+                keep.stage = if self.rng.bool() { Stage::Runs } else { Stage::Nothing };
+                self.news(id, News::StartFailed(StartFailure::Engine("connection refused".into())));
+            }
+            Fate::Fails(failure) => {
+                keep.stage = if self.rng.bool() { Stage::Exited } else { Stage::Nothing };
+                self.news(id, News::StartFailed(failure));
+            }
+            Fate::Hangs(_) | Fate::Dies | Fate::Works => {
+                keep.stage = Stage::Runs;
+                self.news(id, News::Created);
+                self.news(id, News::Started);
+                self.begin_life(id, &fate);
+            }
+        }
+        if stop {
+            self.engine_soon(id, Step::Stops, 30..600);
+        }
+    }
+
+    fn begin_life(&mut self, id: InstanceId, fate: &Fate) {
+        let faults = self.faults();
+        match fate {
+            Fate::Hangs(deadline) => {
+                self.at(deadline.after(Duration::from_millis(5)), Happening::Engine(id, Step::GivesUp));
+            }
+            Fate::Dies => self.engine_soon(id, Step::Dies(1), 10..2000),
+            Fate::Works | Fate::Fails(_) => self.engine_soon(id, Step::Ready, 100..1500),
+        }
+        if self.one_in(faults.dies) {
+            let most = if self.rng.bool() { 12_000 } else { 90_000 };
+            let code = [0, 1, 137][self.rng.usize(0..3)];
+            self.engine_soon(id, Step::Dies(code), 1600..most);
+        }
+        if self.one_in(faults.vanishes) {
+            self.engine_soon(id, Step::Vanishes, 50..60_000);
+        }
+    }
+
+    fn runs_on(&mut self, id: InstanceId, step: &Step) {
+        let heard = !self.engine.away;
+        let Some(keep) = self.engine.keeps.get_mut(&id).filter(|keep| keep.stage == Stage::Runs) else {
+            if *step == Step::Probed {
+                self.news(id, News::Probed(false));
+            }
+            return;
+        };
+        let news = match step {
+            Step::Ready => News::Ready,
+            Step::GivesUp => News::StartFailed(StartFailure::NotReady("not ready in time".into())),
+            Step::Dies(code) => {
+                keep.stage = Stage::Exited;
+                News::Exited(Exit { code: Some(*code) })
+            }
+            Step::Vanishes => {
+                keep.stage = Stage::Nothing;
+                News::Gone
+            }
+            // A browser that falls silent does so after a while.
+            Step::Probed => News::Probed(!keep.mute || self.rng.bool()),
+            Step::Made(_) | Step::Stops => unreachable!("handled before"),
+        };
+        // Events are the engine's to tell; probes and deadlines are the keeper's own.
+        if heard || matches!(step, Step::Ready | Step::GivesUp | Step::Probed) {
+            self.news(id, news);
+        }
+    }
+
+    fn try_to_stop(&mut self, id: InstanceId) {
+        let now = self.now;
+        match self.engine.keeps.get(&id) {
+            _ if self.engine.away => self.news(id, News::StopFailed("connection refused".into())),
+            Some(keep) if keep.stubborn_until > now && keep.stage == Stage::Runs => {
+                self.news(id, News::StopFailed("it would not die".into()));
+            }
+            Some(_) | None => {
+                self.engine.keeps.remove(&id);
+                self.news(id, News::Gone);
+            }
+        }
+    }
+
+    fn news(&mut self, id: InstanceId, news: News) {
+        self.word(Input::Instance(id, news));
+    }
+
+    /// All containers, as the engine lists them now.
+    pub(super) fn listing(&self) -> Listing {
+        let there =
+            self.engine.keeps.iter().filter(|(_, keep)| matches!(keep.stage, Stage::Runs | Stage::Exited));
+        Listing {
+            asked_at: self.now,
+            running: there.map(|(id, keep)| (*id, keep.stage == Stage::Runs)).collect(),
+        }
+    }
+}

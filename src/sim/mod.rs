@@ -1,0 +1,371 @@
+//! A second daemon around the same controller: virtual time, and a world in which things go wrong.
+//!
+//! ```text
+//!            callers      engine      the host's memory        all of it drawn from one seed
+//!                \          |          /
+//!   heap of what happens next: words, late, lost or doubled
+//!                           |
+//!                       controller  --->  judge: its own books, from outside
+//! ```
+//!
+//! A run has three acts. In the first, callers come and things go wrong. In the second nothing goes wrong any
+//! more, and all must become well: nobody waits, every pool has its stock. In the third the host is drained,
+//! and nothing must remain. After each word the controller's own check is made, and the judge compares what
+//! came out with what went in.
+//!
+//! Invariant: no clock, no chance but the seed's; equal seeds give equal reports to the byte.
+//!
+//! Not here: the daemon's loop and the engine's protocol, which are tested with a real engine.
+
+mod callers;
+mod engine;
+mod judge;
+mod options;
+mod report;
+mod words;
+
+pub use self::options::{Faults, Options};
+pub use self::report::Report;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use self::callers::{Act, Asked, Caller, Open};
+use self::judge::Judge;
+use crate::control::Controller;
+use crate::control::message::{Call, CallId, Input, InstanceId, Output, PoolView, Scope, Unread};
+use crate::profile::HostProfile;
+use crate::quantity::{Bytes, Instant, MilliCpu};
+
+/// The run of the daemon; strangers are of another.
+const RUN: u32 = 7;
+/// What the host itself uses.
+const OWN: Bytes = Bytes::mib(300);
+/// How many steps a failure shows.
+const SHOWN: usize = 40;
+/// All must be well again after this: the longest waits between tries, one after the other.
+const PATIENCE: Duration = Duration::from_secs(1200);
+
+/// Something that must not be, with all that is needed to find out why.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Broken {
+    /// What must not be.
+    pub what: String,
+    /// The options of the run.
+    pub options: Options,
+    /// The last steps: what went in and what came out.
+    pub steps: Vec<String>,
+}
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Broken { what, options, steps } = self;
+        writeln!(f, "{options}\n{}\n{what}\n", steps.join("\n"))?;
+        write!(f, "again: STOKER_SEED={} cargo test --test it sim", options.seed)
+    }
+}
+
+impl std::error::Error for Broken {}
+
+/// One run.
+///
+/// # Errors
+/// When something was not as it must be.
+pub fn run(options: &Options) -> Result<Report, Box<Broken>> {
+    let mut world = World::new(options);
+    let played = catch_unwind(AssertUnwindSafe(|| world.play(options)));
+    let what = match played {
+        Ok(Ok(())) => return Ok(world.report),
+        Ok(Err(what)) => what,
+        Err(panic) => match panic.downcast::<String>() {
+            Ok(text) => format!("panicked: {text}"),
+            Err(_) => "panicked".to_owned(),
+        },
+    };
+    let steps = world.steps.iter().map(Step::to_string).collect();
+    Err(Box::new(Broken { what, options: options.clone(), steps }))
+}
+
+/// The world around the controller.
+#[derive(Debug)]
+struct World {
+    profile: Arc<HostProfile>,
+    faults: Faults,
+    memory: Bytes,
+    cores: MilliCpu,
+    arrivals: u32,
+    rng: Rng,
+    now: Instant,
+    /// What happens, by its time and then in the order in which it was decided.
+    heap: BTreeMap<(Instant, u64), Happening>,
+    decided: u64,
+    controller: Controller,
+    engine: engine::Engine,
+    callers: Vec<Caller>,
+    open: BTreeMap<CallId, Open>,
+    last_call: u64,
+    last_lease: u64,
+    /// The host cannot be measured.
+    blind: bool,
+    /// What somebody else takes of the host's memory.
+    hog: Bytes,
+    /// Nothing goes wrong any more.
+    calm: bool,
+    /// Nobody looks at the host any more.
+    over: bool,
+    seen_pools: Option<Vec<PoolView>>,
+    /// Whether all that can be checked is checked after each word.
+    checked: bool,
+    judge: Judge,
+    report: Report,
+    steps: VecDeque<Step>,
+}
+
+/// Something that happens at its time.
+#[derive(Debug)]
+enum Happening {
+    Word(Input),
+    Engine(InstanceId, engine::Step),
+    Act(u32, Act),
+    Arrives,
+    Peek,
+    Look,
+    List,
+    Away(bool),
+    Blind(bool),
+    Hog(bool),
+    Drain(Scope),
+    Undrain(Scope),
+    Stranger,
+}
+
+/// One word and what came out.
+#[derive(Debug)]
+struct Step(Instant, Input, Vec<Output>);
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Step(now, input, outputs) = self;
+        // What each instance holds is too much to read.
+        if let Input::Sample(sample) = input {
+            write!(f, "{now} Sample {:?}", sample.memory)?;
+        } else {
+            write!(f, "{now} {input:?}")?;
+        }
+        outputs.iter().try_for_each(|output| write!(f, "\n      -> {output:?}"))
+    }
+}
+
+impl World {
+    fn new(options: &Options) -> World {
+        let profile = crate::profile::check("simulated", &options.profile).expect("drawn profiles are right");
+        let profile = Arc::new(profile);
+        let name = String::from("simulated");
+        World {
+            faults: options.faults,
+            memory: options.memory,
+            cores: options.cores,
+            arrivals: options.arrivals,
+            rng: Rng::with_seed(options.seed ^ 0x5eed),
+            now: Instant::BOOT,
+            heap: BTreeMap::new(),
+            decided: 0,
+            controller: Controller::new((*profile).clone(), name, RUN, Instant::BOOT),
+            engine: engine::Engine::default(),
+            callers: Vec::new(),
+            open: BTreeMap::new(),
+            last_call: 0,
+            last_lease: 0,
+            blind: false,
+            hog: Bytes::ZERO,
+            calm: false,
+            over: false,
+            seen_pools: None,
+            checked: options.checked,
+            judge: Judge::new(profile.clone()),
+            report: Report::default(),
+            steps: VecDeque::new(),
+            profile,
+        }
+    }
+
+    // ------------------------------------------------------------ acts
+
+    fn play(&mut self, options: &Options) -> Result<(), String> {
+        self.prepare(options);
+        let end = Instant::BOOT.after(options.trouble);
+        self.go_on_until(end, |_| false)?;
+
+        self.calm = true;
+        (self.engine.away, self.blind, self.hog) = (false, false, Bytes::ZERO);
+        for scope in self.scopes() {
+            self.ask(Call::Undrain(scope), Asked::Other);
+        }
+        self.seen_pools = None;
+        self.become_well()?;
+
+        self.ask(Call::Drain(Scope::Host, Duration::from_secs(20)), Asked::Other);
+        let empty = |world: &World| {
+            !world.engine.keeps.values().any(engine::Keep::counts) && world.controller.check_at_rest().is_ok()
+        };
+        if !self.go_on_until(self.now.after(PATIENCE), empty)? {
+            let rest = self.controller.check_at_rest();
+            return Err(format!(
+                "a drain left something: {rest:?}, {:?}, {}",
+                self.engine,
+                self.judge.unrest()
+            ));
+        }
+        // What is remembered of leases is forgotten, and then there is nothing to wake up for.
+        self.over = true;
+        self.go_on_until(self.now.after(Duration::from_secs(700)), |_| false)?;
+        self.report.passed = self.now.since(Instant::BOOT);
+        match self.controller.wake() {
+            None => Ok(()),
+            Some((at, what)) => Err(format!("everything is over, and {what} is due at {at}")),
+        }
+    }
+
+    /// Draws when things go wrong, and sets going what goes on.
+    fn prepare(&mut self, options: &Options) {
+        self.soon(Duration::from_millis(5), Happening::Look);
+        self.soon(Duration::from_millis(10), Happening::List);
+        self.soon(Duration::from_millis(100), Happening::Arrives);
+        self.soon(Duration::from_millis(500), Happening::Peek);
+        let seconds = options.trouble.as_secs();
+        let scopes = self.scopes();
+        let Faults { outages, blind, hog, drains, strangers, .. } = self.faults;
+        for _ in 0..seconds / 30 {
+            let from = Instant::BOOT.after(Duration::from_secs(self.rng.u64(2..seconds)));
+            let until = from.after(Duration::from_secs(self.rng.u64(1..25)));
+            let scope = scopes[self.rng.usize(0..scopes.len())].clone();
+            let wrong = match self.rng.u32(0..5) {
+                0 if outages => Some((Happening::Away(true), Happening::Away(false))),
+                1 if blind => Some((Happening::Blind(true), Happening::Blind(false))),
+                2 if hog => Some((Happening::Hog(true), Happening::Hog(false))),
+                3 if drains => Some((Happening::Drain(scope.clone()), Happening::Undrain(scope))),
+                4 if strangers => Some((Happening::Stranger, Happening::Stranger)),
+                _ => None,
+            };
+            if let Some((begins, ends)) = wrong {
+                self.at(from, begins);
+                self.at(until, ends);
+            }
+        }
+    }
+
+    fn scopes(&self) -> Vec<Scope> {
+        self.profile.pools.keys().cloned().map(Scope::Pool).chain([Scope::Host]).collect()
+    }
+
+    /// Work conservation: with nothing wrong any more, nobody waits and every pool has its stock.
+    fn become_well(&mut self) -> Result<(), String> {
+        let until = self.now.after(PATIENCE);
+        while self.now < until {
+            self.ask(Call::Pools, Asked::Other);
+            self.go_on_until(self.now.after(Duration::from_secs(3)), |_| false)?;
+            if self.judge.is_quiet() && self.seen_pools.as_ref().is_some_and(|all| all.iter().all(is_well)) {
+                return Ok(());
+            }
+        }
+        Err(format!("all should be well again: {:?}, {}", self.seen_pools, self.judge.unrest()))
+    }
+
+    // ------------------------------------------------------------ time
+
+    fn at(&mut self, at: Instant, happening: Happening) {
+        self.decided += 1;
+        self.heap.insert((at, self.decided), happening);
+    }
+
+    fn soon(&mut self, wait: Duration, happening: Happening) {
+        self.at(self.now.after(wait), happening);
+    }
+
+    /// Goes on until then, or until it is done; whether it was.
+    fn go_on_until(&mut self, end: Instant, done: impl Fn(&World) -> bool) -> Result<bool, String> {
+        loop {
+            if done(self) {
+                return Ok(true);
+            }
+            // The loop wakes a little late.
+            let lag = Duration::from_micros(self.rng.u64(0..3000));
+            let wake = self.controller.wake().map(|(at, _)| at.after(lag).max(self.now));
+            let next = self.heap.first_key_value().map(|((at, _), _)| *at);
+            let due = [wake, next].into_iter().flatten().min();
+            let Some(due) = due.filter(|due| *due <= end) else {
+                self.now = end;
+                return Ok(false);
+            };
+            self.now = due;
+            if next == Some(due) {
+                let (_, happening) = self.heap.pop_first().expect("it was seen just now");
+                self.happen(happening)?;
+            } else {
+                self.hear(Input::Tick)?;
+            }
+        }
+    }
+
+    fn happen(&mut self, happening: Happening) -> Result<(), String> {
+        let trouble = !self.calm;
+        match happening {
+            Happening::Word(input) => self.hear(input)?,
+            Happening::Engine(id, step) => self.engine_step(id, step),
+            Happening::Act(number, act) => self.act(number, act),
+            Happening::Arrives if trouble => {
+                self.arrive();
+                let mean = 20_000 / u64::from(self.arrivals);
+                let wait = Duration::from_millis(self.rng.u64(0..=mean));
+                self.soon(wait, Happening::Arrives);
+            }
+            Happening::Peek if trouble => {
+                self.peek();
+                let wait = Duration::from_millis(self.rng.u64(500..6000));
+                self.soon(wait, Happening::Peek);
+            }
+            Happening::Look => self.look(),
+            Happening::List => self.list(),
+            Happening::Away(away) if trouble => self.engine.away = away,
+            Happening::Blind(blind) if trouble => self.blind = blind,
+            Happening::Hog(hog) if trouble => {
+                let most = self.memory.get() * 4 / 5;
+                self.hog = Bytes::new(if hog { self.rng.u64(0..most) } else { 0 });
+            }
+            Happening::Drain(scope) if trouble => {
+                let window = Duration::from_secs(self.rng.u64(0..20));
+                self.ask(Call::Drain(scope, window), Asked::Other);
+            }
+            Happening::Undrain(scope) if trouble => drop(self.ask(Call::Undrain(scope), Asked::Other)),
+            Happening::Stranger if trouble => {
+                let id = InstanceId { run: RUN + 1, count: self.rng.u32(1..100) };
+                self.engine.keeps.insert(id, engine::Keep::stranger());
+                self.report.count("strangers");
+            }
+            Happening::Arrives
+            | Happening::Peek
+            | Happening::Away(_)
+            | Happening::Blind(_)
+            | Happening::Hog(_)
+            | Happening::Drain(_)
+            | Happening::Undrain(_)
+            | Happening::Stranger => {}
+        }
+        Ok(())
+    }
+}
+
+/// Nobody waits, nothing is on its way, and the stock is there.
+fn is_well(pool: &PoolView) -> bool {
+    let PoolView { starting, warm, stock, leased, stopping, queued, blocked_by, .. } = pool;
+    (*starting, *leased, *stopping, *queued) == (0, 0, 0, 0) && warm == stock && blocked_by.is_none()
+}
+
+fn unread() -> Unread {
+    Unread("cannot be read".into())
+}

@@ -1,0 +1,174 @@
+//! What one run is like: drawn from its seed, so that a seed is all one needs to repeat it.
+//!
+//! Each kind of trouble is absent from about half of the runs. So some runs have one alone, and a fault that
+//! hides behind another is found as well.
+
+use std::fmt;
+use std::time::Duration;
+
+use fastrand::Rng;
+
+use crate::quantity::{Bytes, MilliCpu};
+
+/// One run, as drawn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Options {
+    /// Where all further draws come from.
+    pub seed: u64,
+    /// The host profile, as an operator would write it.
+    pub profile: String,
+    /// Memory of the host.
+    pub memory: Bytes,
+    /// Processors of the host.
+    pub cores: MilliCpu,
+    /// How long callers come and things go wrong; after it all is well.
+    pub trouble: Duration,
+    /// Callers in ten seconds, on average.
+    pub arrivals: u32,
+    /// How much goes wrong.
+    pub faults: Faults,
+    /// Whether all that can be checked is checked after each word; without it, a run shows how fast it is.
+    pub checked: bool,
+}
+
+/// How often things go wrong: in thousandths, or whether at all.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Faults {
+    /// Words and orders that are lost.
+    pub lost: u32,
+    /// Words that come twice.
+    pub doubled: u32,
+    /// Words that come seconds late.
+    pub late: u32,
+    /// Starts that fail.
+    pub fails: u32,
+    /// Starts that never become ready.
+    pub hangs: u32,
+    /// Instances that die, some of them soon.
+    pub dies: u32,
+    /// Instances whose container is removed by somebody else.
+    pub vanishes: u32,
+    /// Browsers that stop answering.
+    pub mute: u32,
+    /// Instances that will not go for a while.
+    pub stubborn: u32,
+    /// Instances whose memory cannot be read.
+    pub unread: u32,
+    /// Callers that hang up.
+    pub hang_up: u32,
+    /// Callers that never release.
+    pub crash: u32,
+    /// The engine does not answer for a while.
+    pub outages: bool,
+    /// The host cannot be measured for a while.
+    pub blind: bool,
+    /// Somebody else takes the host's memory for a while.
+    pub hog: bool,
+    /// Pools and the host are drained for a while.
+    pub drains: bool,
+    /// Containers turn up that belong to nobody.
+    pub strangers: bool,
+}
+
+impl Options {
+    /// The options of this seed.
+    pub fn drawn(seed: u64) -> Options {
+        let mut rng = Rng::with_seed(seed);
+        let mut often = |most: u32| if rng.bool() { 0 } else { rng.u32(1..=most) };
+        let faults = Faults {
+            lost: often(60),
+            doubled: often(200),
+            late: often(80),
+            fails: often(300),
+            hangs: often(150),
+            dies: often(300),
+            vanishes: often(150),
+            mute: often(700),
+            stubborn: often(200),
+            unread: often(100),
+            hang_up: often(300),
+            crash: often(300),
+            outages: often(1) == 1,
+            blind: often(1) == 1,
+            hog: often(1) == 1,
+            drains: often(1) == 1,
+            strangers: often(1) == 1,
+        };
+        let (profile, memory, cores) = host(&mut rng);
+        Options {
+            seed,
+            profile,
+            memory,
+            cores,
+            trouble: Duration::from_secs(rng.u64(40..=180)),
+            arrivals: rng.u32(1..=25),
+            faults,
+            checked: true,
+        }
+    }
+}
+
+impl fmt::Display for Options {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Options { seed, profile, memory, cores, trouble, arrivals, faults, .. } = self;
+        writeln!(
+            f,
+            "seed {seed}: {memory}, {cores} cores, {trouble:?} of trouble, {arrivals} callers in 10 s"
+        )?;
+        writeln!(f, "{faults:?}")?;
+        f.write_str(profile)
+    }
+}
+
+/// A host of two or three pools, and just so large that all stock fits and not all that may be asked for.
+fn host(rng: &mut Rng) -> (String, Bytes, MilliCpu) {
+    let mut pools = String::new();
+    let (mut memory, mut cpus) = (0, 0);
+    for (name, kind) in [("chrome", "browser"), ("python", "sandbox")] {
+        let (min, more) = (rng.u64(0..=3), rng.u64(0..=3));
+        let (expect, cpu) = (rng.u64(128..=320), [250, 500, 1000][rng.usize(0..3)]);
+        memory += min * (2 * expect + 10);
+        cpus += min * cpu;
+        let seconds = [
+            ("start_timeout", rng.u64(3..=20)),
+            ("first_use_timeout", rng.u64(3..=10)),
+            ("idle_timeout", rng.u64(5..=20)),
+            ("max_runtime", rng.u64(20..=60)),
+            ("stop_timeout", rng.u64(1..=5)),
+        ];
+        let deadlines: String =
+            seconds.iter().map(|(key, value)| format!("{key} = \"{value}s\"\n")).collect();
+        pools += &format!(
+            "[pool.{name}]\nkind = \"{kind}\"\nimage = \"i\"\nmemory_expect = \"{expect}MiB\"\n\
+             memory_max = \"{}MiB\"\ncpus = \"{}\"\nmax_instances = {}\n\
+             warm = {{ min = {min}, max = {}, max_age = \"{}s\" }}\n{deadlines}",
+            2 * expect,
+            MilliCpu::new(cpu),
+            min + more + rng.u64(1..=3),
+            min + more,
+            rng.u64(20..=120),
+        );
+    }
+    if rng.u32(0..4) == 0 {
+        pools += "[pool.giant]\nkind = \"sandbox\"\nimage = \"i\"\nmemory_max = \"64GiB\"\n\
+                  warm = { min = 0, max = 0 }\n";
+    }
+    // A tenth is reserved; 300 MiB are the host's own; a start needs room for one more.
+    let total = memory * 5 / 4 + 1400 + rng.u64(0..=2000);
+    let cores = cpus + 1500 + rng.u64(0..=3000);
+    let classes = format!(
+        "[class.interactive]\ntarget_wait = \"1s\"\nmax_wait = \"{}s\"\nmax_queued = {}\n\
+         [class.batch]\ntarget_wait = \"15s\"\nmax_wait = \"{}s\"\nmax_queued = {}\n",
+        rng.u64(3..=20),
+        rng.u64(1..=6),
+        rng.u64(20..=90),
+        rng.u64(2..=20),
+    );
+    let host = format!(
+        "[host]\nreserve = {{ memory = \"10%\", cpu = \"0.5\" }}\nfloor = \"256MiB\"\nmax_starts = {}\n\
+         cpu_overcommit = \"{}%\"\n",
+        rng.u64(1..=4),
+        [100, 100, 200][rng.usize(0..3)],
+    );
+    (host + &classes + &pools, Bytes::mib(total), MilliCpu::new(cores))
+}

@@ -1,0 +1,148 @@
+//! Words on their way: what the world says to the controller, late, lost or doubled, and what the controller
+//! wants done.
+
+use std::time::Duration;
+
+use super::{Faults, Happening, OWN, SHOWN, Step, World, unread};
+use crate::control::message::{Engine, HostCpu, HostMemory, Input, InstanceUse, Output, Pressure, Sample};
+use crate::quantity::{MilliCpu, Permille};
+
+impl World {
+    /// How much goes wrong now.
+    pub(super) fn faults(&self) -> Faults {
+        if self.calm { Faults::default() } else { self.faults }
+    }
+
+    /// Draws whether something happens that happens so often in a thousand.
+    pub(super) fn one_in(&mut self, thousandths: u32) -> bool {
+        self.rng.u32(0..1000) < thousandths
+    }
+
+    /// Says something to the controller; it may be heard late, twice, or never.
+    pub(super) fn word(&mut self, input: Input) {
+        let faults = self.faults();
+        if self.one_in(faults.lost) {
+            return self.report.count("words lost");
+        }
+        if self.one_in(faults.doubled) {
+            self.report.count("words doubled");
+            let wait = Duration::from_millis(self.rng.u64(0..4000));
+            self.soon(wait, Happening::Word(input.clone()));
+        }
+        let mut wait = Duration::from_micros(self.rng.u64(0..3000));
+        if self.one_in(faults.late) {
+            self.report.count("words late");
+            wait = Duration::from_millis(self.rng.u64(0..8000));
+        }
+        self.soon(wait, Happening::Word(input));
+    }
+
+    /// Hands a word to the controller, and carries out what it wants; the judge sees both.
+    pub(super) fn hear(&mut self, input: Input) -> Result<(), String> {
+        self.report.steps += 1;
+        // A look that led to nothing makes room for what did.
+        if self.steps.back().is_some_and(|Step(_, input, outputs)| {
+            outputs.is_empty() && matches!(input, Input::Sample(_) | Input::Tick)
+        }) {
+            self.steps.pop_back();
+        } else if self.steps.len() == SHOWN {
+            self.steps.pop_front();
+        }
+        self.judge.hear(self.now, &input)?;
+        self.steps.push_back(Step(self.now, input.clone(), Vec::new()));
+        self.controller.step(self.now, input);
+        self.drain_outputs()?;
+        if self.checked {
+            self.controller.check().map_err(|broken| broken.to_string())?;
+            self.judge.rest()?;
+            // All that follows has followed: the same moment again brings nothing.
+            self.controller.step(self.now, Input::Tick);
+            if let Some(output) = self.controller.poll_output() {
+                return Err(format!("not settled, a tick brings {output:?}"));
+            }
+        }
+        Ok(())
+    }
+
+    fn drain_outputs(&mut self) -> Result<(), String> {
+        while let Some(output) = self.controller.poll_output() {
+            self.report.output(self.now, &output);
+            let judged = self.judge.see(&output);
+            match &output {
+                Output::Start { instance, pool, deadline } => {
+                    self.order_start(*instance, pool.clone(), *deadline);
+                }
+                Output::Stop { instance, .. } => self.order_stop(*instance),
+                Output::Probe { instance, .. } => self.order_probe(*instance),
+                Output::Reply(call, reply) => self.take_reply(*call, reply),
+                Output::Tell(_) => {}
+            }
+            self.steps.back_mut().expect("a step is being made").2.push(output);
+            judged?;
+            self.count_containers()?;
+        }
+        Ok(())
+    }
+
+    /// As the engine has them: no pool ever has more containers than it may, whatever got lost.
+    fn count_containers(&self) -> Result<(), String> {
+        for (name, pool) in &self.profile.pools {
+            let keeps = self.engine.keeps.values();
+            let many = keeps.filter(|keep| keep.pool.as_ref() == Some(name) && keep.counts()).count();
+            if many > pool.max_instances as usize {
+                return Err(format!("the engine has {many} of {name}, {} may be", pool.max_instances));
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks at the host, as `measure` does.
+    pub(super) fn look(&mut self) {
+        if self.over {
+            return;
+        }
+        let every = if self.calm { 3000 } else { 1000 };
+        self.soon(Duration::from_millis(every), Happening::Look);
+        let unreadable = self.faults().unread;
+        let mut used = OWN.saturating_add(self.hog);
+        let mut instances = std::collections::BTreeMap::new();
+        for (id, keep) in &mut self.engine.keeps {
+            let Some(held) = keep.look() else { continue };
+            used = used.saturating_add(held);
+            let draw = self.rng.u32(0..1000);
+            let memory = if draw < unreadable { Err(unread()) } else { Ok(held) };
+            // Some are not looked for at all.
+            if draw % 50 != 49 || unreadable == 0 {
+                instances.insert(*id, InstanceUse { memory, cpu: Ok(MilliCpu::new(100)) });
+            }
+        }
+        let memory = HostMemory { total: self.memory, available: self.memory.saturating_sub(used) };
+        let none = Permille::new(0);
+        let sample = Sample {
+            memory: if self.blind { Err(unread()) } else { Ok(memory) },
+            cpu: if self.blind {
+                Err(unread())
+            } else {
+                Ok(HostCpu { cores: self.cores, busy: MilliCpu::new(0) })
+            },
+            pressure: Ok(Pressure { memory_some: none, memory_full: none, cpu_some: none, io_some: none }),
+            instances,
+        };
+        self.word(Input::Sample(Box::new(sample)));
+    }
+
+    /// Asks the engine for all containers, as `daemon` does.
+    pub(super) fn list(&mut self) {
+        if self.over {
+            return;
+        }
+        if self.engine.away {
+            self.soon(Duration::from_secs(1), Happening::List);
+            return self.word(Input::Engine(Engine::Unreachable("connection refused".into())));
+        }
+        self.soon(Duration::from_secs(if self.calm { 10 } else { 5 }), Happening::List);
+        let listing = self.listing();
+        self.word(Input::Engine(Engine::Reachable));
+        self.word(Input::Listed(listing));
+    }
+}

@@ -1,0 +1,248 @@
+//! Scenarios: what callers and the world say, line by line, and beneath each line what the controller does.
+//!
+//! Each file in `scenarios/` is a script for the real controller under virtual time, with what came out
+//! written beneath it. A line of a script begins with its time; what is indented is output. Time passes
+//! between two lines: what falls due meanwhile is written, with its time, where it happened. Unless a script
+//! says `no samples`, the host is looked at every second and is as the last `sample` line said.
+//!
+//! `UPDATE_SCENARIOS=1` writes the files anew; `git diff` then shows what has changed. The words of a script
+//! are in `scenario/words.rs`, and how outputs read in `scenario/show.rs`.
+
+mod show;
+mod words;
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use similar::TextDiff;
+use stoker::control::Controller;
+use stoker::control::message::{
+    CallId, HostCpu, HostMemory, Input, InstanceId, InstanceUse, News, Output, Pressure, Sample,
+};
+use stoker::quantity::{Bytes, Instant, MilliCpu, Permille};
+
+use self::words::Said;
+
+/// The run of the daemon that the instances `i1`, `i2`, … belong to.
+const RUN: u32 = 1;
+/// The host is looked at so often, where nothing else is said.
+const LOOK: Duration = Duration::from_secs(1);
+/// What an instance holds, where nothing else is said.
+const HELD: Bytes = Bytes::mib(100);
+const INDENT: &str = "          ";
+
+#[test]
+fn scenarios_go_as_they_are_written() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/scenarios");
+    let mut files: Vec<PathBuf> = fs::read_dir(&folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    files.sort();
+    assert!(files.len() > 20, "the scenarios are missing");
+    let update = std::env::var_os("UPDATE_SCENARIOS").is_some();
+    let mut different = String::new();
+    for path in files {
+        let written = fs::read_to_string(&path).unwrap();
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        let played = play(&name, &written);
+        if update {
+            fs::write(&path, &played).unwrap();
+        } else if played != written {
+            let diff = TextDiff::from_lines(&written, &played);
+            different += &diff.unified_diff().header(&name, "what came out").to_string();
+        }
+    }
+    assert!(different.is_empty(), "{different}\nUPDATE_SCENARIOS=1 writes down what came out");
+}
+
+/// The script with what came out, everything else as it was.
+fn play(name: &str, written: &str) -> String {
+    let mut lines = written.lines().enumerate();
+    let mut played = String::new();
+    let mut profile = String::new();
+    for (_, line) in lines.by_ref().take_while(|(_, line)| line.trim_end() != "end") {
+        played += &format!("{line}\n");
+        if !line.starts_with('#') && line.trim_end() != "profile" {
+            profile += &format!("{}\n", line.trim_start());
+        }
+    }
+    played += "end\n";
+    let profile = stoker::profile::check(name, &profile).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let mut stage = Stage::new(Controller::new(profile, "host".into(), RUN, Instant::BOOT));
+    for (number, line) in lines {
+        if line.starts_with(' ') {
+            continue; // What came out when it was written.
+        }
+        let said = match line.trim() {
+            "" => None,
+            comment if comment.starts_with('#') => None,
+            script => {
+                Some(words::read(script).unwrap_or_else(|wrong| panic!("{name}:{}: {wrong}", number + 1)))
+            }
+        };
+        if let Some((at, _)) = &said {
+            stage.pass_until(*at);
+            played += &std::mem::take(&mut stage.shown);
+        }
+        played += &format!("{line}\n");
+        if let Some((at, said)) = said {
+            stage.say(at, said);
+            played += &std::mem::take(&mut stage.shown);
+        }
+    }
+    played
+}
+
+/// The controller with the world that a script plays around it.
+#[derive(Debug)]
+struct Stage {
+    controller: Controller,
+    now: Instant,
+    shown: String,
+    /// Names of calls that have one.
+    calls: BTreeMap<CallId, String>,
+    last_call: u64,
+    events: bool,
+    samples: bool,
+    looked: Option<Instant>,
+    memory: Result<HostMemory, String>,
+    cpu: Result<HostCpu, String>,
+    /// What each instance holds; `None` where it cannot be read.
+    held: BTreeMap<InstanceId, Option<Bytes>>,
+}
+
+impl Stage {
+    fn new(controller: Controller) -> Stage {
+        Stage {
+            controller,
+            now: Instant::BOOT,
+            shown: String::new(),
+            calls: BTreeMap::new(),
+            last_call: 0,
+            events: false,
+            samples: true,
+            looked: None,
+            memory: Ok(HostMemory { total: Bytes::mib(16 << 10), available: Bytes::mib(15 << 10) }),
+            cpu: Ok(HostCpu { cores: MilliCpu::cores(8), busy: MilliCpu::new(0) }),
+            held: BTreeMap::new(),
+        }
+    }
+
+    /// Lets pass what falls due before `at`.
+    fn pass_until(&mut self, at: Instant) {
+        assert!(at >= self.now, "a script's times go forward");
+        while let Some((due, _)) = self.controller.wake()
+            && due < at
+        {
+            self.now = due.max(self.now);
+            self.look_around(Some(self.now));
+            self.handle(Input::Tick, Some(self.now));
+        }
+        self.now = at;
+    }
+
+    fn say(&mut self, at: Instant, said: Said) {
+        self.now = at;
+        let explicit = matches!(said, Said::Sample { .. } | Said::Samples(_) | Said::Events);
+        if !explicit {
+            self.look_around(None);
+        }
+        match said {
+            Said::Events => self.events = true,
+            Said::Samples(on) => self.samples = on,
+            Said::Pass => self.handle(Input::Tick, None),
+            Said::Sample { memory, cores, held } => {
+                self.memory = memory.unwrap_or(self.memory.clone());
+                self.cpu = cores
+                    .map(|cores| cores.map(|cores| HostCpu { cores, busy: MilliCpu::new(0) }))
+                    .unwrap_or(self.cpu.clone());
+                self.held.extend(held);
+                self.look(None);
+            }
+            Said::Input(input) => {
+                if let Input::Instance(id, News::Created | News::Started | News::Ready) = &input
+                    && self.samples
+                {
+                    self.held.entry(*id).or_insert(Some(HELD));
+                }
+                self.handle(input, None);
+            }
+            Said::Call { name, call } => {
+                let id = self.next_call(name);
+                self.handle(Input::Call(id, call), None);
+            }
+            Said::HungUp(name) => {
+                let call = self.calls.iter().find(|(_, known)| **known == name).map(|(call, _)| *call);
+                let call = call.unwrap_or_else(|| panic!("no call is named {name}"));
+                self.handle(Input::HungUp(call), None);
+            }
+            Said::Acquires { from, to, acquire } => {
+                for count in from..=to {
+                    let mut acquire = acquire.clone();
+                    let name = format!("r{count}");
+                    acquire.lease = words::lease(&name);
+                    let id = self.next_call(name);
+                    self.handle(Input::Call(id, stoker::control::message::Call::Acquire(acquire)), None);
+                }
+            }
+        }
+    }
+
+    fn next_call(&mut self, name: String) -> CallId {
+        self.last_call += 1;
+        let id = CallId(self.last_call);
+        self.calls.insert(id, name);
+        id
+    }
+
+    /// Looks at the host where it is time to.
+    fn look_around(&mut self, stamp: Option<Instant>) {
+        let due = self.looked.is_none_or(|at| self.now.since(at) >= LOOK);
+        if self.samples && due {
+            self.look(stamp);
+        }
+    }
+
+    fn look(&mut self, stamp: Option<Instant>) {
+        let unread = stoker::control::message::Unread;
+        let instances = self.held.iter().map(|(id, held)| {
+            let memory = held.ok_or_else(|| unread("cannot be read".into()));
+            (*id, InstanceUse { memory, cpu: Ok(MilliCpu::new(0)) })
+        });
+        let still = Permille::new(0);
+        let sample = Sample {
+            memory: self.memory.clone().map_err(unread),
+            cpu: self.cpu.clone().map_err(unread),
+            pressure: Ok(Pressure {
+                memory_some: still,
+                memory_full: still,
+                cpu_some: still,
+                io_some: still,
+            }),
+            instances: instances.collect(),
+        };
+        self.looked = Some(self.now);
+        self.handle(Input::Sample(Box::new(sample)), stamp);
+    }
+
+    /// Hands in one word and shows what comes out, with its time where that is not the line's.
+    fn handle(&mut self, input: Input, stamp: Option<Instant>) {
+        self.controller.handle(self.now, input);
+        while let Some(output) = self.controller.poll_output() {
+            let lines = match &output {
+                Output::Tell(_) if !self.events => continue,
+                Output::Reply(call, reply) => {
+                    let name = self.calls.get(call).map_or("", String::as_str);
+                    show::reply(name, reply)
+                }
+                Output::Start { .. } | Output::Stop { .. } | Output::Probe { .. } | Output::Tell(_) => {
+                    show::output(&output)
+                }
+            };
+            for line in lines {
+                let time = stamp.map_or(String::new(), |at| format!("{:<7} ", show::at(at)));
+                self.shown += &format!("{INDENT}{time}{line}\n");
+            }
+        }
+    }
+}

@@ -1,0 +1,130 @@
+//! How what the controller does and says reads in a scenario.
+
+use std::time::Duration;
+
+use stoker::control::message::{
+    DrainView, Engine, HostView, InstanceId, LeaseId, LeaseState, LeaseView, Output, PoolView, Refusal,
+    Reply, Why,
+};
+use stoker::quantity::Instant;
+
+/// A point in time as scripts write it: `1.5s`.
+pub(super) fn at(at: Instant) -> String {
+    span(at.since(Instant::BOOT))
+}
+
+fn span(span: Duration) -> String {
+    let text = format!("{}.{:03}", span.as_secs(), span.subsec_millis());
+    format!("{}s", text.trim_end_matches('0').trim_end_matches('.'))
+}
+
+fn instance(id: InstanceId) -> String {
+    let letter = if id.run == super::RUN { 'i' } else { 'x' };
+    format!("{letter}{}", id.count)
+}
+
+/// An order or an event.
+pub(super) fn output(output: &Output) -> Vec<String> {
+    vec![match output {
+        Output::Start { instance: id, pool, deadline } => {
+            format!("start {} {pool} until {}", instance(*id), at(*deadline))
+        }
+        Output::Stop { instance: id, grace: Duration::ZERO } => format!("stop {}", instance(*id)),
+        Output::Stop { instance: id, grace } => format!("stop {} grace={}", instance(*id), span(*grace)),
+        Output::Probe { instance: id, .. } => format!("probe {}", instance(*id)),
+        Output::Reply(_, reply) => return self::reply("", reply),
+        Output::Tell(event) => {
+            let names = [
+                event.pool.as_ref().map(ToString::to_string),
+                event.instance.map(instance),
+                event.lease.as_ref().map(|LeaseId(name)| name.to_string()),
+            ];
+            let names: Vec<String> = names.into_iter().flatten().collect();
+            format!("~ {}: {}", names.join(" "), event.what).replace("~ : ", "~ ")
+        }
+    }]
+}
+
+/// An answer to the call of this name.
+pub(super) fn reply(name: &str, reply: &Reply) -> Vec<String> {
+    let one = |text: String| vec![format!("{name} <- {text}")];
+    match reply {
+        Reply::Lease(view) => one(state(view)),
+        Reply::Leases(all) => {
+            let mut lines = one(format!("{} leases", all.len()));
+            lines.extend(all.iter().map(|view| format!("  {}: {}", view.id, state(view))));
+            lines
+        }
+        Reply::Use { instance: id, pool } => one(format!("use {} of {pool}", instance(*id))),
+        Reply::Pools(pools) => pools.iter().map(|pool| format!("{name} <- {}", self::pool(pool))).collect(),
+        Reply::Host(host) => one(self::host(host)),
+        Reply::Refused(refusal) => one(self::refusal(refusal)),
+    }
+}
+
+fn state(view: &LeaseView) -> String {
+    match &view.state {
+        LeaseState::Queued { place, starting, blocked_by, deadline } => {
+            let start = if *starting { ", a start is under way" } else { "" };
+            let blocked = blocked_by.as_ref().map_or(String::new(), |why| format!(", {}", self::why(why)));
+            format!("queued at place {place} until {}{start}{blocked}", at(*deadline))
+        }
+        LeaseState::Executing { instance: id, used, idle_deadline, deadline, draining, .. } => {
+            let idle = if *used { "idle" } else { "first use" };
+            let drain = draining.map_or(String::new(), |until| format!(", drained at {}", at(until)));
+            let (id, idle_at, end) = (instance(*id), at(*idle_deadline), at(*deadline));
+            format!("executing on {id}, {idle} until {idle_at}, at most until {end}{drain}")
+        }
+        LeaseState::Ended { end, at: ended, .. } => {
+            format!("{} ({}) at {}: {end}", end.code(), end.reason(), at(*ended))
+        }
+    }
+}
+
+fn refusal(refusal: &Refusal) -> String {
+    match refusal {
+        Refusal::Limit { why, retry_after, .. } => {
+            let again = retry_after.map_or("never".into(), |wait| format!("after {}", span(wait)));
+            format!("refused, {}; again {again}", self::why(why))
+        }
+        Refusal::NoSuchPool(name, there) => format!("no pool {name}, there are {there:?}"),
+        Refusal::NoSuchClass(name, there) => format!("no class {name}, there are {there:?}"),
+        Refusal::NoSuchLease(id) => format!("no lease {id}"),
+        Refusal::NotExecuting(view) => format!("not executing but {}", state(view)),
+    }
+}
+
+fn why(why: &Why) -> String {
+    let mut until = String::new();
+    if let Why::Backoff { until: next, .. } = why {
+        until = format!(", next try at {}", at(*next));
+    }
+    format!("{}: {why}{until}", why.code())
+}
+
+fn pool(view: &PoolView) -> String {
+    let PoolView { name, starting, warm, stock, leased, stopping, stuck, queued, promised, .. } = view;
+    let drain = view.drain.as_ref().map_or(String::new(), self::drain);
+    let blocked = view.blocked_by.as_ref().map_or(String::new(), |why| format!(", {}", self::why(why)));
+    format!(
+        "{name}: {warm} warm of {stock}, {starting} starting, {leased} leased, {stopping} stopping ({stuck} stuck), \
+         {queued} queued, {promised} promised{drain}{blocked}"
+    )
+}
+
+fn host(view: &HostView) -> String {
+    let limit = view.memory_limit.map_or("?".into(), |limit| limit.to_string());
+    let engine = match &view.engine {
+        Engine::Reachable => "engine up".to_owned(),
+        Engine::Unreachable(why) => format!("engine down: {why}"),
+    };
+    let ready = if view.ready { "ready" } else { "not ready" };
+    let drain = view.drain.as_ref().map_or(String::new(), self::drain);
+    let (promised, (starts, most)) = (view.memory_promised, view.starts);
+    format!("{ready}, {promised} promised of {limit}, {starts} of {most} starts, {engine}{drain}")
+}
+
+fn drain(view: &DrainView) -> String {
+    let DrainView { deadline, leases, instances, .. } = view;
+    format!(", drained until {} ({leases} leases, {instances} instances left)", at(*deadline))
+}
