@@ -114,12 +114,17 @@ impl Controller {
         if verdict == Verdict::Wait {
             self.tell_of_lease(What::LeaseQueued, &id, None);
         }
+        if !request.asynchronous {
+            self.calls.insert(call, id.clone());
+        }
+        if let Verdict::Grant(_) = verdict {
+            // Before anybody looks at its deadline: one that may not wait need not.
+            self.serve_all();
+        }
         if request.asynchronous {
             // The answer tells what the request has led to: a grant, a start, or what is in its way.
             self.settle();
             self.show(call, &id);
-        } else {
-            self.calls.insert(call, id);
         }
     }
 

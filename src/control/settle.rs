@@ -131,7 +131,7 @@ impl Controller {
     }
 
     /// Gives every warm instance that somebody waits for to who waits for it.
-    fn serve_all(&mut self) {
+    pub(super) fn serve_all(&mut self) {
         for name in self.pools.keys().cloned().collect::<Vec<_>>() {
             loop {
                 let pool = &self.pools[&name];
