@@ -171,7 +171,8 @@ fn the_readme_names_tests_that_exist() {
                 .is_ok_and(|text| text.contains(&format!("fn {test}("))),
             (None, Some(scenario)) => here.join(format!("scenarios/{scenario}.txt")).exists(),
             (None, None) => {
-                here.join(format!("{name}.rs")).exists() || here.join(format!("scenarios/{name}.txt")).exists()
+                here.join(format!("{name}.rs")).exists()
+                    || here.join(format!("scenarios/{name}.txt")).exists()
             }
         };
         assert!(exists, "README.md names `{name}`, and there is no such test");
