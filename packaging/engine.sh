@@ -113,6 +113,15 @@ stop_pid() {
     done
 }
 
+# other_engine: does any dockerd run? One that has ended and that nobody has waited for has no program any more.
+other_engine() {
+    local pid
+    for pid in $(pgrep -x dockerd 2>/dev/null || true); do
+        [[ ! -e /proc/$pid/exe ]] || return 0
+    done
+    return 1
+}
+
 # The private engine is stopped, and whatever an unclean end left of it. Needs the lock `start`.
 stop_private() {
     local pid shim child id mount forward='' policy=''
@@ -141,7 +150,7 @@ stop_private() {
     # The bridge, if it came with an engine of ours, and the two settings for all of the host that dockerd changes for
     # it. All engines of a host share it, so it goes with the last. Its rules of iptables stay until the next boot: they
     # match nothing without the bridge.
-    if [[ -e $made_bridge ]] && ! pgrep -x dockerd >/dev/null; then
+    if [[ -e $made_bridge ]] && ! other_engine; then
         read -r forward policy <"$made_bridge" || true
         ip link delete docker0 2>/dev/null || true
         if [[ -n $policy ]]; then iptables -P FORWARD "$policy" 2>/dev/null || true; fi
