@@ -48,7 +48,7 @@ impl World {
         } else if self.steps.len() == SHOWN {
             self.steps.pop_front();
         }
-        self.judge.hear(self.now, &input)?;
+        self.judge.hear(self.now, &input);
         self.steps.push_back(Step(self.now, input.clone(), Vec::new()));
         self.controller.step(self.now, input);
         self.drain_outputs()?;

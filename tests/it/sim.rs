@@ -8,8 +8,8 @@ use std::thread;
 
 use stoker::sim::{Options, Report, run};
 
-/// Enough for each kind of trouble to meet each other; more are for the night.
-const SEEDS: u64 = 300;
+/// Enough for each kind of trouble to meet each other, in some twenty seconds of one core; more are for the night.
+const SEEDS: u64 = 200;
 
 /// Each end of a lease and each limit occurs over the seeds: a run that never meets one proves nothing of it.
 const ENDS: [&str; 13] = [

@@ -1,234 +1,18 @@
-//! The judge: watches from outside, and does not trust what the controller believes.
-//!
-//! It hears each word as it is handed in and each output as it comes out, keeps its own small books of them,
-//! and says what must not be: an instance lent twice, an answer that is missing or one too many, a start
-//! beyond a limit or into the unknown, an end without its cause, a lease that outlives its deadlines.
+//! What the judge says of what comes out.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 use std::time::Duration;
 
+use super::{BELIEVED, Found, Judge, Known, LAG, OVERHEAD, Seen};
 use crate::control::message::{
-    Acquire, Call, CallId, Cancelled, Deadline, End, Engine, Event, Failure, HostMemory, Input, InstanceId,
-    LeaseId, LeaseState, LeaseView, Listing, News, Output, Reply, Scope, StopReason, What, Why,
+    CallId, Cancelled, Deadline, End, Event, Failure, InstanceId, LeaseId, LeaseState, LeaseView, Output,
+    Reply, Scope, StopReason, What, Why,
 };
-use crate::profile::{HostProfile, PoolName};
+use crate::profile::PoolName;
 use crate::quantity::{Bytes, Instant, MilliCpu};
 
-/// Nothing is done later than this after it is due: the loop's own delay.
-pub(super) const LAG: Duration = Duration::from_millis(50);
-/// As long as a figure is believed after it was read.
-const BELIEVED: Duration = Duration::from_secs(10);
-/// What an instance costs beside its own memory.
-const OVERHEAD: Bytes = Bytes::mib(10);
-
-type Found = Result<(), String>;
-
-/// The judge's books.
-#[derive(Debug)]
-pub(super) struct Judge {
-    profile: Arc<HostProfile>,
-    now: Instant,
-    engine: bool,
-    memory: Option<(HostMemory, Instant)>,
-    cores: Option<(MilliCpu, Instant)>,
-    instances: BTreeMap<InstanceId, Seen>,
-    leases: BTreeMap<LeaseId, Known>,
-    live: BTreeSet<LeaseId>,
-    calls: BTreeMap<CallId, bool>,
-    drains: BTreeMap<Scope, Instant>,
-    strangers: BTreeMap<InstanceId, Instant>,
-}
-
-/// An instance that was ordered.
-#[derive(Debug)]
-struct Seen {
-    pool: PoolName,
-    ordered_at: Instant,
-    ready: bool,
-    stop: bool,
-    /// A word said that its process ended or its container is not there.
-    dead: bool,
-    absent: bool,
-    /// It was probed and has not answered.
-    asked: bool,
-    silences: u32,
-    gone: bool,
-    lent: Option<LeaseId>,
-    held: Option<(Bytes, Instant)>,
-}
-
-/// A lease that was asked for.
-#[derive(Debug)]
-struct Known {
-    request: Acquire,
-    call: CallId,
-    asked_at: Instant,
-    wait: Duration,
-    granted: Option<(InstanceId, Instant)>,
-    used: bool,
-    active_at: Instant,
-    deadline: Instant,
-    ended: bool,
-    /// What was said that may end it.
-    released: bool,
-    cancelled: bool,
-    left: bool,
-    overran: bool,
-}
-
 impl Judge {
-    pub(super) fn new(profile: Arc<HostProfile>) -> Judge {
-        Judge {
-            profile,
-            now: Instant::BOOT,
-            engine: false,
-            memory: None,
-            cores: None,
-            instances: BTreeMap::new(),
-            leases: BTreeMap::new(),
-            live: BTreeSet::new(),
-            calls: BTreeMap::new(),
-            drains: BTreeMap::new(),
-            strangers: BTreeMap::new(),
-        }
-    }
-
-    /// Whether nothing that was ordered is left, and no lease goes on.
-    pub(super) fn is_quiet(&self) -> bool {
-        self.live.is_empty() && self.calls.is_empty()
-    }
-
-    /// What goes on still, for a message.
-    pub(super) fn unrest(&self) -> String {
-        let there: Vec<_> = self.instances.iter().filter(|(_, seen)| !seen.gone).collect();
-        format!("leases {:?}, calls {:?}, instances {there:?}", self.live, self.calls)
-    }
-
-    // ------------------------------------------------------------ words
-
-    /// A word is about to be handed in.
-    pub(super) fn hear(&mut self, now: Instant, input: &Input) -> Found {
-        self.now = now;
-        match input {
-            Input::Tick => {}
-            Input::Sample(sample) => {
-                if let Ok(memory) = &sample.memory {
-                    self.memory = Some((*memory, now));
-                }
-                if let Ok(cpu) = &sample.cpu {
-                    self.cores = Some((cpu.cores, now));
-                }
-                for (id, usage) in &sample.instances {
-                    if let (Some(seen), Ok(held)) = (self.instances.get_mut(id), &usage.memory) {
-                        seen.held = Some((*held, now));
-                    }
-                }
-            }
-            Input::Listed(listing) => self.hear_listing(listing),
-            Input::Engine(engine) => self.engine = *engine == Engine::Reachable,
-            Input::Instance(id, news) => {
-                if let Some(seen) = self.instances.get_mut(id) {
-                    seen.hear(news);
-                }
-            }
-            Input::Active(lease, at) => self.touch(lease, *at),
-            Input::Call(call, asked) => self.hear_call(*call, asked),
-            Input::HungUp(call) => {
-                for known in self.leases.values_mut().filter(|known| known.call == *call) {
-                    known.left = true;
-                }
-                self.calls.remove(call); // One that is handed in later than this is answered to nobody.
-            }
-        }
-        Ok(())
-    }
-
-    fn hear_listing(&mut self, listing: &Listing) {
-        for (id, seen) in &mut self.instances {
-            if listing.asked_at > seen.ordered_at {
-                let running = listing.running.get(id);
-                seen.absent |= running.is_none();
-                seen.dead |= running != Some(&true);
-            }
-        }
-        let instances = &self.instances;
-        let strange = |id: &InstanceId| instances.get(id).is_none_or(|seen| seen.gone);
-        self.strangers.retain(|id, _| listing.running.contains_key(id));
-        for id in listing.running.keys().filter(|id| strange(id)) {
-            self.strangers.entry(*id).or_insert(listing.asked_at);
-        }
-    }
-
-    fn hear_call(&mut self, call: CallId, asked: &Call) {
-        self.calls.insert(call, false);
-        let now = self.now;
-        match asked {
-            Call::Acquire(request) => {
-                let class = request.class.clone();
-                let class = class.unwrap_or_else(|| self.profile.pools[&request.pool].default_class.clone());
-                let most = self.profile.classes[&class].max_wait;
-                let known = Known {
-                    request: request.clone(),
-                    call,
-                    asked_at: now,
-                    wait: request.wait.unwrap_or(most).min(most),
-                    granted: None,
-                    used: false,
-                    active_at: now,
-                    deadline: now,
-                    ended: false,
-                    released: false,
-                    cancelled: false,
-                    left: false,
-                    overran: false,
-                };
-                self.leases.insert(request.lease.clone(), known);
-            }
-            Call::Renew(id, by) => {
-                self.touch(id, now);
-                if let Some((known, granted_at)) = self.executing(id) {
-                    let most = self.profile.pools[&self.leases[id].request.pool].deadlines.max_runtime;
-                    let deadline = now.after(*by).min(granted_at.after(most)).max(known);
-                    self.leases.get_mut(id).expect("it executes").deadline = deadline;
-                }
-            }
-            Call::Use(id) => self.touch(id, now),
-            Call::Release(id) => self.mark(id, |known| known.released = true),
-            Call::Cancel(id) => self.mark(id, |known| known.cancelled = true),
-            Call::Undelivered(id) => self.mark(id, |known| known.left = true),
-            Call::Overran(id) => self.mark(id, |known| known.overran = true),
-            Call::Drain(scope, window) => drop(self.drains.insert(scope.clone(), now.after(*window))),
-            Call::Undrain(scope) => drop(self.drains.remove(scope)),
-            Call::Get { .. } | Call::Leases | Call::Pools | Call::Host => {}
-        }
-    }
-
-    fn mark(&mut self, id: &LeaseId, how: impl FnOnce(&mut Known)) {
-        if let Some(known) = self.leases.get_mut(id) {
-            how(known);
-        }
-    }
-
-    /// The end of the longest run and the grant of a lease that executes.
-    fn executing(&self, id: &LeaseId) -> Option<(Instant, Instant)> {
-        let known = self.leases.get(id).filter(|known| !known.ended)?;
-        known.granted.map(|(_, at)| (known.deadline, at))
-    }
-
-    fn touch(&mut self, id: &LeaseId, at: Instant) {
-        if self.executing(id).is_some() {
-            self.mark(id, |known| {
-                known.used = true;
-                known.active_at = known.active_at.max(at);
-            });
-        }
-    }
-
-    // ------------------------------------------------------------ outputs
-
     /// Something came out.
-    pub(super) fn see(&mut self, output: &Output) -> Found {
+    pub(in crate::sim) fn see(&mut self, output: &Output) -> Found {
         match output {
             Output::Start { instance, pool, .. } => self.see_start(*instance, pool),
             Output::Stop { instance, .. } => self.see_stop(*instance),
@@ -458,7 +242,7 @@ impl Judge {
     }
 
     /// All that a word led to has come out: no lease is past what it was promised.
-    pub(super) fn rest(&self) -> Found {
+    pub(in crate::sim) fn rest(&self) -> Found {
         for id in &self.live {
             let known = &self.leases[id];
             let due = match known.granted {
@@ -471,22 +255,6 @@ impl Judge {
             hold(self.now <= due.after(LAG), || format!("{id} goes on after {due}: {known:?}"))?;
         }
         Ok(())
-    }
-}
-
-impl Seen {
-    fn hear(&mut self, news: &News) {
-        match news {
-            News::Ready => self.ready = true,
-            News::Exited(_) => self.dead = true,
-            News::Gone => (self.dead, self.absent) = (true, true),
-            News::Probed(answered) => {
-                if std::mem::take(&mut self.asked) {
-                    self.silences = if *answered { 0 } else { self.silences + 1 };
-                }
-            }
-            News::Created | News::Started | News::StartFailed(_) | News::StopFailed(_) => {}
-        }
     }
 }
 

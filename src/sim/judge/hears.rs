@@ -1,0 +1,140 @@
+//! What the judge notes of the words that are handed in.
+
+use super::{Judge, Known, Seen};
+use crate::control::message::{Call, CallId, Engine, Input, InstanceId, LeaseId, Listing, News};
+use crate::quantity::Instant;
+
+impl Judge {
+    /// A word is about to be handed in.
+    pub(in crate::sim) fn hear(&mut self, now: Instant, input: &Input) {
+        self.now = now;
+        match input {
+            Input::Tick => {}
+            Input::Sample(sample) => {
+                if let Ok(memory) = &sample.memory {
+                    self.memory = Some((*memory, now));
+                }
+                if let Ok(cpu) = &sample.cpu {
+                    self.cores = Some((cpu.cores, now));
+                }
+                for (id, usage) in &sample.instances {
+                    if let (Some(seen), Ok(held)) = (self.instances.get_mut(id), &usage.memory) {
+                        seen.held = Some((*held, now));
+                    }
+                }
+            }
+            Input::Listed(listing) => self.hear_listing(listing),
+            Input::Engine(engine) => self.engine = *engine == Engine::Reachable,
+            Input::Instance(id, news) => {
+                if let Some(seen) = self.instances.get_mut(id) {
+                    seen.hear(news);
+                }
+            }
+            Input::Active(lease, at) => self.touch(lease, *at),
+            Input::Call(call, asked) => self.hear_call(*call, asked),
+            Input::HungUp(call) => {
+                for known in self.leases.values_mut().filter(|known| known.call == *call) {
+                    known.left = true;
+                }
+                self.calls.remove(call); // One that is handed in later than this is answered to nobody.
+            }
+        }
+    }
+
+    fn hear_listing(&mut self, listing: &Listing) {
+        for (id, seen) in &mut self.instances {
+            if listing.asked_at > seen.ordered_at {
+                let running = listing.running.get(id);
+                seen.absent |= running.is_none();
+                seen.dead |= running != Some(&true);
+            }
+        }
+        let instances = &self.instances;
+        let strange = |id: &InstanceId| instances.get(id).is_none_or(|seen| seen.gone);
+        self.strangers.retain(|id, _| listing.running.contains_key(id));
+        for id in listing.running.keys().filter(|id| strange(id)) {
+            self.strangers.entry(*id).or_insert(listing.asked_at);
+        }
+    }
+
+    fn hear_call(&mut self, call: CallId, asked: &Call) {
+        self.calls.insert(call, false);
+        let now = self.now;
+        match asked {
+            Call::Acquire(request) => {
+                let class = request.class.clone();
+                let class = class.unwrap_or_else(|| self.profile.pools[&request.pool].default_class.clone());
+                let most = self.profile.classes[&class].max_wait;
+                let known = Known {
+                    request: request.clone(),
+                    call,
+                    asked_at: now,
+                    wait: request.wait.unwrap_or(most).min(most),
+                    granted: None,
+                    used: false,
+                    active_at: now,
+                    deadline: now,
+                    ended: false,
+                    released: false,
+                    cancelled: false,
+                    left: false,
+                    overran: false,
+                };
+                self.leases.insert(request.lease.clone(), known);
+            }
+            Call::Renew(id, by) => {
+                self.touch(id, now);
+                if let Some((known, granted_at)) = self.executing(id) {
+                    let most = self.profile.pools[&self.leases[id].request.pool].deadlines.max_runtime;
+                    let deadline = now.after(*by).min(granted_at.after(most)).max(known);
+                    self.leases.get_mut(id).expect("it executes").deadline = deadline;
+                }
+            }
+            Call::Use(id) => self.touch(id, now),
+            Call::Release(id) => self.mark(id, |known| known.released = true),
+            Call::Cancel(id) => self.mark(id, |known| known.cancelled = true),
+            Call::Undelivered(id) => self.mark(id, |known| known.left = true),
+            Call::Overran(id) => self.mark(id, |known| known.overran = true),
+            Call::Drain(scope, window) => drop(self.drains.insert(scope.clone(), now.after(*window))),
+            Call::Undrain(scope) => drop(self.drains.remove(scope)),
+            Call::Get { .. } | Call::Leases | Call::Pools | Call::Host => {}
+        }
+    }
+
+    pub(super) fn mark(&mut self, id: &LeaseId, how: impl FnOnce(&mut Known)) {
+        if let Some(known) = self.leases.get_mut(id) {
+            how(known);
+        }
+    }
+
+    /// The end of the longest run and the grant of a lease that executes.
+    fn executing(&self, id: &LeaseId) -> Option<(Instant, Instant)> {
+        let known = self.leases.get(id).filter(|known| !known.ended)?;
+        known.granted.map(|(_, at)| (known.deadline, at))
+    }
+
+    fn touch(&mut self, id: &LeaseId, at: Instant) {
+        if self.executing(id).is_some() {
+            self.mark(id, |known| {
+                known.used = true;
+                known.active_at = known.active_at.max(at);
+            });
+        }
+    }
+}
+
+impl Seen {
+    fn hear(&mut self, news: &News) {
+        match news {
+            News::Ready => self.ready = true,
+            News::Exited(_) => self.dead = true,
+            News::Gone => (self.dead, self.absent) = (true, true),
+            News::Probed(answered) => {
+                if std::mem::take(&mut self.asked) {
+                    self.silences = if *answered { 0 } else { self.silences + 1 };
+                }
+            }
+            News::Created | News::Started | News::StartFailed(_) | News::StopFailed(_) => {}
+        }
+    }
+}
