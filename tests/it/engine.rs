@@ -158,7 +158,10 @@ impl Private {
     pub(crate) fn launch(&mut self) {
         let folder = self.folder.path();
         let log = File::options().create(true).append(true).open(folder.join("log")).expect("there is room");
-        let dockerd = Command::new("dockerd")
+        // In a network namespace of its own: a dockerd without a bridge removes `docker0` from the one it is in, and
+        // with it the network of every other engine of the host.
+        let dockerd = Command::new("unshare")
+            .args(["--net", "dockerd"])
             .args(["--bridge", "none", "--iptables=false", "--ip6tables=false", "--live-restore"])
             .arg("--config-file")
             .arg(folder.join("daemon.json"))
