@@ -178,8 +178,10 @@ pub struct PoolBody {
     pub oldest_wait_ms: Option<u64>,
     /// The operator's ceiling on instances in any state.
     pub max_instances: u32,
-    /// What its instances hold, where measured.
+    /// What its instances hold, those that could be measured.
     pub memory_bytes: u64,
+    /// Instances of which that is not known.
+    pub unmeasured: u32,
     /// What its instances are counted with.
     pub promised_bytes: u64,
     /// The drain it is under.
@@ -383,6 +385,7 @@ impl From<&PoolView> for PoolBody {
             oldest_wait_ms: view.oldest_wait.map(millis),
             max_instances: view.max_instances,
             memory_bytes: view.memory.get(),
+            unmeasured: view.unmeasured,
             promised_bytes: view.promised.get(),
             drain: view.drain.as_ref().map(|drain| drain_answer(drain, view.seen_at)),
             blocked_by: view.blocked_by.as_ref().map(LimitBody::from),

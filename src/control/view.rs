@@ -64,6 +64,7 @@ impl Controller {
             oldest_wait: pool.queue.oldest().map(|asked| now.since(asked)),
             max_instances: pool.spec.max_instances,
             memory: pool.instances.values().filter_map(held).sum(),
+            unmeasured: count(pool.instances.values().filter(|instance| held(instance).is_none()).count()),
             promised: pool.promised(now).memory,
             drain: pool.drain().map(|drain| view_drain(drain, leased, pool.total())),
             blocked_by: pool.blocked_by.clone(),

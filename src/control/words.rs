@@ -65,7 +65,7 @@ impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Why::QueueFull { queued, limit } => {
-                write!(f, "{queued} requests wait already, max_queued is {limit}")
+                write!(f, "max_queued is reached: {queued} of {limit} wait")
             }
             Why::WaitExpired { waited, blocked_by: None } => write!(f, "waited {}", show_duration(*waited)),
             Why::WaitExpired { waited, blocked_by: Some(why) } => {
@@ -89,11 +89,13 @@ impl fmt::Display for Why {
                 write!(f, "one more needs {need} cores, and {have} are not promised yet")
             }
             Why::MaxInstances { have, limit } => {
-                write!(f, "{have} instances exist or are being stopped, max_instances is {limit}")
+                write!(f, "max_instances is reached: {have} of {limit}, those being stopped included")
             }
-            Why::Starts { have, limit } => write!(f, "{have} starts are under way, max_starts is {limit}"),
+            Why::Starts { have, limit } => {
+                write!(f, "max_starts is reached: {have} of {limit} under way")
+            }
             Why::Backoff { failures, last, .. } => {
-                write!(f, "{failures} starts in a row failed, the last: {last}")
+                write!(f, "{} failed in a row, the last: {last}", many(*failures, "start"))
             }
             Why::NoTelemetry(why) => write!(f, "the host's state is not known: {why}"),
             Why::EngineUnreachable(why) => write!(f, "the container engine does not answer: {why}"),
@@ -112,6 +114,11 @@ fn apart(need: Bytes, have: Bytes) -> (String, String) {
         return (format!("{} MiB", mebibytes(need)), format!("{} MiB", mebibytes(have)));
     }
     (format!("{} B", need.get()), format!("{} B", have.get()))
+}
+
+/// `1 start`, `2 starts`.
+fn many(count: u32, what: &str) -> String {
+    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
 impl fmt::Display for Exit {

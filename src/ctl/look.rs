@@ -116,7 +116,7 @@ pub(super) fn pools(pools: &[PoolBody]) -> String {
                 pool.stopping.to_string(),
                 pool.queued.to_string(),
                 pool.max_instances.to_string(),
-                Bytes::new(pool.memory_bytes).to_string(),
+                holds(pool),
                 Bytes::new(pool.promised_bytes).to_string(),
             ]
         })
@@ -209,6 +209,15 @@ pub(super) fn warming(pools: &[PoolBody]) -> String {
 /// Milliseconds as people read them.
 pub(super) fn millis(ms: u64) -> String {
     show_duration(std::time::Duration::from_millis(ms))
+}
+
+/// What a pool's instances hold; what is not known is no zero.
+fn holds(pool: &PoolBody) -> String {
+    match (pool.memory_bytes, pool.unmeasured) {
+        (0, 1..) => "?".into(),
+        (bytes, 0) => Bytes::new(bytes).to_string(),
+        (bytes, _) => format!("{} + ?", Bytes::new(bytes)),
+    }
 }
 
 fn notes(pool: &PoolBody) -> Vec<String> {

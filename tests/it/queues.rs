@@ -35,7 +35,7 @@ async fn slots_and_queue_are_filled_to_the_last_place_and_the_next_is_told_when_
     );
     assert_eq!((refused.need, refused.have, refused.unit.as_deref()), (Some(4), Some(3), Some("requests")));
     assert_eq!((refused.pool.as_deref(), refused.class.as_deref()), (Some("sandbox"), Some("interactive")));
-    assert_eq!(refused.detail, "3 requests wait already, max_queued is 3");
+    assert_eq!(refused.detail, "max_queued is reached: 3 of 3 wait");
 
     let other = AcquireBody { class: Some("batch".into()), ..queued() };
     assert_eq!(host.ask_for(&other).await.unwrap().place, Some(4), "each class has its own bound");
@@ -149,7 +149,7 @@ async fn a_wait_that_ends_is_refused_with_what_kept_it() {
     let refusal = host.refused(&body).await;
     assert_eq!((refusal.status, refusal.limit.as_deref()), (504, Some("wait_expired")));
     assert!(
-        refusal.detail.ends_with("because 1 instances exist or are being stopped, max_instances is 1"),
+        refusal.detail.ends_with("because max_instances is reached: 1 of 1, those being stopped included"),
         "{refusal:?}"
     );
     assert_eq!(host.lease(refusal.lease.as_deref().unwrap()).await.state, "refused");

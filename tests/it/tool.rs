@@ -28,7 +28,8 @@ async fn busy() -> Option<(Host, String, Said)> {
     host.until_warm("browser", 1).await;
     let lease = host.acquire("sandbox").await.id;
     let queued = host.ctl(&["acquire", "sandbox", "--async"]).await;
-    host.until_pool("sandbox", |pool| pool.blocked_by.is_some()).await;
+    host.until_pool("sandbox", |pool| pool.blocked_by.is_some() && pool.unmeasured == 0).await;
+    host.until_pool("browser", |pool| pool.unmeasured == 0).await;
     Some((host, lease, queued))
 }
 
@@ -55,16 +56,16 @@ async fn how_a_host_and_its_leases_look() {
         POOL  KIND  WARM  STARTING  LEASED  STOPPING  QUEUED  MAX  HOLDS  PROMISED
         browser  browser  1/1  0  0  0  0  16  <size>  <size>
         sandbox  sandbox  0/1  0  1  0  1  1  <size>  <size>
-        ! sandbox: starts nothing: 1 instances exist or are being stopped, max_instances is 1
+        ! sandbox: starts nothing: max_instances is reached: 1 of 1, those being stopped included
         ! sandbox: the oldest request has waited <time>
 
         LEASE  POOL  CLASS  TENANT  STATE  WAITED  RUNNING  ENDS IN  IDLE ENDS IN  NOTE
-        <lease>  sandbox  interactive  root  queued  <time>  -  <time>  -  1 instances exist or are being stopped, max_instances is 1
+        <lease>  sandbox  interactive  root  queued  <time>  -  <time>  -  max_instances is reached: 1 of 1, those being stopped included
         <lease>  sandbox  interactive  root  executing  <time>  <time>  <time>  <time>
         "#);
         insta::assert_snapshot!(leases.whole(), @r#"
         LEASE  POOL  CLASS  TENANT  STATE  WAITED  RUNNING  ENDS IN  IDLE ENDS IN  NOTE
-        <lease>  sandbox  interactive  root  queued  <time>  -  <time>  -  1 instances exist or are being stopped, max_instances is 1
+        <lease>  sandbox  interactive  root  queued  <time>  -  <time>  -  max_instances is reached: 1 of 1, those being stopped included
         <lease>  sandbox  interactive  root  executing  <time>  <time>  <time>  <time>
         "#);
     });
@@ -80,7 +81,7 @@ async fn how_one_thing_looks() {
         POOL  KIND  WARM  STARTING  LEASED  STOPPING  QUEUED  MAX  HOLDS  PROMISED
         browser  browser  1/1  0  0  0  0  16  <size>  <size>
         sandbox  sandbox  0/1  0  1  0  1  1  <size>  <size>
-        ! sandbox: starts nothing: 1 instances exist or are being stopped, max_instances is 1
+        ! sandbox: starts nothing: max_instances is reached: 1 of 1, those being stopped included
         ! sandbox: the oldest request has waited <time>
         "#);
         insta::assert_snapshot!(pool.whole(), @r#"
@@ -97,8 +98,9 @@ async fn how_one_thing_looks() {
          oldest_wait: <time>
         max_instances: 1
          memory: <size>
+         unmeasured: 0
          promised: <size>
-         blocked_by: 1 instances exist or are being stopped, max_instances is 1
+         blocked_by: max_instances is reached: 1 of 1, those being stopped included
         "#);
         insta::assert_snapshot!(lease.whole(), @r#"
           id: <lease>
@@ -124,7 +126,7 @@ async fn how_a_refusal_looks() {
     settings(&host).bind(|| {
         insta::assert_snapshot!(refused.whole(), @r#"
         --- stderr
-        stokerctl: waited <time>, and could not start because 1 instances exist or are being stopped, max_instances is 1
+        stokerctl: waited <time>, and could not start because max_instances is reached: 1 of 1, those being stopped included
 
         hint: wait_expired: try again in <time>
         --- exit code 75

@@ -149,8 +149,10 @@ pub struct PoolView {
     pub oldest_wait: Option<Duration>,
     /// `max_instances`.
     pub max_instances: u32,
-    /// What its instances hold, where measured.
+    /// What its instances hold, those that could be measured.
     pub memory: Bytes,
+    /// Instances of which that is not known.
+    pub unmeasured: u32,
     /// What its instances are counted with.
     pub promised: Bytes,
     /// The drain it is under.
