@@ -180,6 +180,11 @@ start_private() {
     fi
     if launch; then return; fi
     stop_private
+    # A dockerd without a bridge removes docker0, and with it the network of any other engine.
+    if other_engine; then
+        tail -n 15 "$run/dockerd.log" >&2
+        die 69 "dockerd did not start with a bridge network beside another dockerd, see $run/dockerd.log; set DOCKER_HOST to that other one"
+    fi
     say "dockerd did not start with a bridge network (log: $run/dockerd-bridge.log); trying without"
     mv "$run/dockerd.log" "$run/dockerd-bridge.log"
     if launch --bridge none --iptables=false --ip6tables=false; then return; fi

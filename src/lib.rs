@@ -8,7 +8,8 @@
 //!
 //! What the product is, in eight sentences; the README names the test that holds each.
 //!
-//! 1. *The host comes first.* Nothing takes the memory reserved for it, and missing data is never free capacity.
+//! 1. *The host comes first.* No start is allowed that could take what is reserved for it, and missing data is
+//!    never free capacity.
 //! 2. *One instance, one lease.* What is used is destroyed.
 //! 3. *Every request gets an honest end*, and every state has a deadline.
 //! 4. *Nothing is left behind*: containers, leases, cgroups, files.
@@ -42,7 +43,7 @@
 //! - The controller has no clock, no chance, no IO and no async; the daemon reads the clock once a turn.
 //! - Adapters report whole observations, not differences: a word that is lost is healed by the next listing.
 //! - The engine unreachable means unknown, never dead. A figure that could not be read is unknown, never zero.
-//! - One task does everything to one container, so no two engine calls on it ever overlap.
+//! - One task makes and ends one container, so its start and its removal never overlap.
 //! - Every call to the outside has a deadline, every queue a bound, every state an end.
 //! - No container is privileged, has a path of the host mounted, or sees the engine's socket.
 //!
@@ -66,6 +67,11 @@
 //!
 //! - There is no store yet: a start of the daemon removes the containers it finds of an earlier run, and
 //!   leases end with the daemon. Ids already carry host, boot and run for the day they outlive it.
+//! - The limits of each container and the sums of admission keep the host's reserve; there is no ceiling on all
+//!   containers together yet, and memory that outlives its cgroup is not counted.
+//! - The values of cgroups are read by parsers of our own on files that stay open. `cgroups-rs` says which
+//!   hierarchy there is and where; its values are zero where a file is missing, and zero is not unknown.
+//! - The envelope of an instance is what the profile declares; one that has outgrown it counts with its limit.
 //! - Streams to an instance are plain tunnels to a port of its loopback (`stokerctl forward`), from which any
 //!   protocol's proxy can be made. Chromium's DevTools stays on its own loopback and nothing is published.
 //! - A command that runs past its limit ends its sandbox: what it left running cannot be told apart from

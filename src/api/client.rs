@@ -13,6 +13,7 @@ use hyper::client::conn::http1;
 use hyper::upgrade::Upgraded;
 use hyper::{Method, Request, Response, StatusCode, header};
 use hyper_util::rt::TokioIo;
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::net::UnixStream;
@@ -21,10 +22,18 @@ use tokio::time::timeout;
 use super::problem::Problem;
 use super::streams::TUNNEL;
 
+/// What a name may hold unescaped in a path (RFC 3986, unreserved).
+const UNRESERVED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
+
 /// A question that needs no waiting is answered in milliseconds; a host under full load gets this long.
 const ANSWER_DEADLINE: Duration = Duration::from_secs(30);
 /// No answer of the API is larger: an exec's two outputs are the largest, and each is bounded.
 const ANSWER_MOST: usize = 64 << 20;
+
+/// The path of what has these names, `/v1` in front: `["leases", ID]`. A name may hold anything.
+pub fn path(names: &[&str]) -> String {
+    names.iter().fold("/v1".into(), |path, name| format!("{path}/{}", utf8_percent_encode(name, UNRESERVED)))
+}
 
 /// Asks the daemon at one socket.
 #[derive(Debug, Clone)]
@@ -106,12 +115,12 @@ impl Client {
     /// # Errors
     /// When there is no answer, or a refusal.
     pub async fn tunnel(&self, lease: &str, port: u16) -> Result<TokioIo<Upgraded>, ClientError> {
-        let request = Request::get(format!("/v1/leases/{lease}/tunnel/{port}"))
+        let request = Request::get(path(&["leases", lease, "tunnel", &port.to_string()]))
             .header(header::HOST, "stoker")
             .header(header::CONNECTION, "upgrade")
             .header(header::UPGRADE, TUNNEL)
             .body(Full::default())
-            .expect("lease ids and ports make a valid path");
+            .expect("an escaped path is a valid one");
         let response = self.send(request, Duration::ZERO).await?;
         if response.status() != StatusCode::SWITCHING_PROTOCOLS {
             return Err(refusal(response).await);

@@ -14,7 +14,7 @@ use stoker::{profile, systemd};
 /// It measures what the host really has, keeps instances of each pool warm, lends them out, and refuses in
 /// time what does not fit. SIGTERM ends it and leaves instances alone; `stokerctl drain` empties the host.
 #[derive(Debug, Parser)]
-#[command(name = "stokerd", version, after_help = exit::HELP)]
+#[command(name = "stokerd", version, after_help = exit::DAEMON_HELP)]
 struct Arguments {
     /// The host profile.
     #[arg(long, value_name = "FILE", default_value = "/etc/stoker/host.toml")]
@@ -35,6 +35,10 @@ struct Arguments {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if !arguments.check && !nix::unistd::geteuid().is_root() {
+        let error = anyhow::anyhow!("it enters the network namespaces of containers, which needs root");
+        return exit::report("stokerd", &error, exit::NO_PERMISSION);
+    }
     match start(arguments) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => exit::report("stokerd", &error, exit::UNAVAILABLE),

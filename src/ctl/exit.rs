@@ -7,23 +7,46 @@ use crate::api::client::ClientError;
 use crate::api::problem::Problem;
 use crate::profile::Reported;
 
-/// The codes, for the end of every help text.
+/// The codes, for the end of the tool's help.
 pub const HELP: &str = "\
 Exit codes:
     0  it was done
     1  it failed
     2  the arguments are not as they must be
-    4  there is no such lease, pool or class
-   69  stokerd cannot be reached, or cannot have what it needs
+    4  there is no such lease, pool or class, or the lease has ended
+   69  stokerd cannot be reached
    75  refused for now: a limit, a drain or the wait; trying again later may help
    78  the host profile has mistakes
-  exec ends with the exit code of its command; 124 when that ran past its limit";
+  exec has codes of its own, see `stokerctl exec --help`";
+
+/// The codes of exec, which are its command's but for three.
+pub const EXEC_HELP: &str = "\
+Exit codes:
+  that of the command, 128 and the signal's number where a signal ended it, but:
+  124  it ran past its limit, and the lease has ended
+  125  it was not run at all: standard error says why
+  126, 127  there is no such program, or it cannot be run
+
+Output is text; bytes that are no UTF-8 are replaced.";
+
+/// The codes of the daemon.
+pub const DAEMON_HELP: &str = "\
+Exit codes:
+    0  it was told to end
+    2  the arguments are not as they must be
+   69  something that it needs cannot be had
+   77  it may not do what it must: it needs root
+   78  the host profile has mistakes, or is not there";
 
 /// The arguments, or the request that was made of them, are not as they must be.
 pub const USAGE: u8 = 2;
 /// A command inside ran past its limit, as timeout(1) says it.
 pub const OVERRAN: u8 = 124;
 
+/// A command inside was not run at all, as docker(1) says it.
+pub const NOT_RUN: u8 = 125;
+/// EX_NOPERM of sysexits(3).
+pub const NO_PERMISSION: u8 = 77;
 /// It failed.
 pub const FAILED: u8 = 1;
 /// EX_UNAVAILABLE of sysexits(3): something that is needed cannot be had.
@@ -31,7 +54,7 @@ pub const UNAVAILABLE: u8 = 69;
 
 const NOT_FOUND: u8 = 4;
 /// EX_TEMPFAIL of sysexits(3).
-const TRY_LATER: u8 = 75;
+pub const TRY_LATER: u8 = 75;
 /// EX_CONFIG of sysexits(3): the host profile has mistakes, or is not there.
 pub const PROFILE: u8 = 78;
 
@@ -43,7 +66,9 @@ pub fn report(program: &str, error: &anyhow::Error, otherwise: u8) -> ExitCode {
     }
     // Nobody may be there to read it.
     let _ = std::io::stderr().write_all(text.as_bytes());
-    ExitCode::from(code(error).unwrap_or(otherwise))
+    // What was not run has one code, whatever the reason: any other could be the command's.
+    let code = if otherwise == NOT_RUN { None } else { code(error) };
+    ExitCode::from(code.unwrap_or(otherwise))
 }
 
 fn code(error: &anyhow::Error) -> Option<u8> {
@@ -54,7 +79,7 @@ fn code(error: &anyhow::Error) -> Option<u8> {
         ClientError::Unreachable { .. } | ClientError::TooLate(_) => Some(UNAVAILABLE),
         ClientError::Refused(problem) => match problem.status {
             400 => Some(USAGE),
-            404 => Some(NOT_FOUND),
+            404 | 410 => Some(NOT_FOUND),
             429 | 503 | 504 => Some(TRY_LATER),
             _ => None,
         },
@@ -64,6 +89,9 @@ fn code(error: &anyhow::Error) -> Option<u8> {
 
 fn hint(error: &anyhow::Error) -> Option<String> {
     match error.downcast_ref::<ClientError>()? {
+        ClientError::Unreachable { source, .. } if source.kind() == std::io::ErrorKind::PermissionDenied => {
+            Some("the socket is for root and its group: use sudo, or join the group that owns it".into())
+        }
         ClientError::Unreachable { .. } => {
             Some("is stokerd running? `--socket PATH` or STOKER_SOCKET says where it serves".into())
         }

@@ -7,8 +7,8 @@ use anyhow::Context;
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 
-use super::{Forward, Tool, put, say};
-use crate::api::client::{Client, ClientError};
+use super::{Forward, Tool, say};
+use crate::api::client::{Client, ClientError, path};
 use crate::api::wire::LeaseBody;
 
 /// The API keeps a watch waiting for at most five minutes; then it is asked again.
@@ -27,7 +27,8 @@ impl Tool {
             .await
             .with_context(|| format!("cannot listen at {}", forward.listen))?;
         let address = listener.local_addr().context("cannot tell the local address")?;
-        put(&format!("http://{address}\n"))?;
+        let place = serde_json::json!({ "address": address.to_string(), "url": format!("http://{address}") });
+        self.print(&place, |_| format!("http://{address}\n"))?;
         tokio::select! {
             result = accept(&self.client, &listener, &forward) => result?,
             ended = self.watch_end(&forward.lease) => say(&format!("the lease ended: {}", ended?)),
@@ -38,7 +39,7 @@ impl Tool {
 
     /// Waits for the lease's end, and says how it was.
     async fn watch_end(&self, lease: &str) -> anyhow::Result<String> {
-        let path = format!("/v1/leases/{lease}?wait_for=ended&wait={}s", WATCH.as_secs());
+        let path = format!("{}?wait_for=ended&wait={}s", path(&["leases", lease]), WATCH.as_secs());
         loop {
             let lease: LeaseBody = self.client.watch(&path, WATCH).await?;
             if let Some(detail) = lease.detail {

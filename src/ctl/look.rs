@@ -135,28 +135,12 @@ pub(super) fn leases(leases: &[LeaseBody]) -> String {
     if leases.is_empty() {
         return "no leases\n".into();
     }
-    let head = [
-        "LEASE",
-        "POOL",
-        "CLASS",
-        "TENANT",
-        "STATE",
-        ">WAITED",
-        ">RUNNING",
-        ">ENDS IN",
-        ">IDLE ENDS IN",
-        "NOTE",
-    ];
+    let head =
+        ["LEASE", "POOL", "CLASS", "TENANT", "STATE", ">WAITED", ">RUNNING", ">ENDS IN", ">IDLE ENDS IN"];
     let time = |ms: Option<u64>| ms.map_or_else(|| "-".into(), millis);
     let rows: Vec<Vec<String>> = leases
         .iter()
         .map(|lease| {
-            let note = match (&lease.detail, &lease.blocked_by, lease.place) {
-                (Some(detail), _, _) => detail.clone(),
-                (None, Some(limit), _) => limit.detail.clone(),
-                (None, None, Some(place)) => format!("place {place}"),
-                (None, None, None) => String::new(),
-            };
             vec![
                 lease.id.clone(),
                 lease.pool.clone(),
@@ -167,11 +151,20 @@ pub(super) fn leases(leases: &[LeaseBody]) -> String {
                 time(lease.running_ms),
                 time(lease.ends_in_ms),
                 time(lease.idle_ends_in_ms),
-                note,
             ]
         })
         .collect();
-    table(&head, &rows)
+    let mut text = table(&head, &rows);
+    for lease in leases {
+        let note = match (&lease.detail, &lease.blocked_by, lease.place) {
+            (Some(detail), _, _) => detail.clone(),
+            (None, Some(limit), Some(place)) => format!("place {place}, {}", limit.detail),
+            (None, _, Some(place)) => format!("place {place}"),
+            (None, _, None) => continue,
+        };
+        text.push_str(&format!("{} {}: {note}\n", paint("!", Yellow), lease.id));
+    }
+    text
 }
 
 /// Everything about one thing, a line each, as its JSON names it.

@@ -19,7 +19,7 @@ use std::time::Duration;
 use anyhow::Context;
 use clap::{Args, Parser, Subcommand};
 
-use crate::api::client::Client;
+use crate::api::client::{Client, ClientError};
 use crate::quantity::parse_duration;
 
 /// Where the daemon serves if nobody says otherwise.
@@ -83,6 +83,7 @@ enum Verb {
         name: String,
     },
     /// Run a command in a lease's instance, and end with its exit code
+    #[command(after_help = exit::EXEC_HELP)]
     Exec(Exec),
     /// Reach a port of a lease's instance at a local address, until Ctrl-C or the lease's end
     Forward(Forward),
@@ -132,8 +133,8 @@ struct Exec {
     #[arg(long, value_name = "PATH")]
     cwd: Option<String>,
     /// Environment on top of the container's
-    #[arg(long = "env", short = 'e', value_name = "NAME=VALUE")]
-    env: Vec<String>,
+    #[arg(long = "env", short = 'e', value_name = "NAME=VALUE", value_parser = setting)]
+    env: Vec<(String, String)>,
     /// Read its standard input from here to its end (text, 3 MiB at most)
     #[arg(long, short = 'i')]
     stdin: bool,
@@ -175,6 +176,12 @@ enum ProfileVerb {
     },
 }
 
+/// Reads `NAME=VALUE`.
+fn setting(text: &str) -> Result<(String, String), String> {
+    let (name, value) = text.split_once('=').ok_or("it is not NAME=VALUE")?;
+    Ok((name.to_owned(), value.to_owned()))
+}
+
 /// Parses the arguments and does what they say.
 pub fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -190,7 +197,15 @@ fn start(arguments: Arguments) -> anyhow::Result<ExitCode> {
         .build()
         .context("cannot start the runtime")?;
     let tool = Tool { client: Client::new(arguments.socket), json: arguments.json };
-    runtime.block_on(tool.run(arguments.verb))
+    let otherwise = if matches!(arguments.verb, Verb::Exec(_)) { exit::NOT_RUN } else { exit::FAILED };
+    let done = runtime.block_on(tool.run(arguments.verb));
+    done.or_else(|error| {
+        if let (true, Some(ClientError::Refused(problem))) = (tool.json, error.downcast_ref::<ClientError>())
+        {
+            tool.print(problem, |_| String::new())?;
+        }
+        Ok(exit::report("stokerctl", &error, otherwise))
+    })
 }
 
 /// The tool with what every verb needs.

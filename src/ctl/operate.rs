@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use tokio::time::{interval, timeout};
 
-use super::{Drain, Progress, Tool, look, put, say};
+use super::{Drain, Progress, Tool, exit, look, say};
+use crate::api::client::{ClientError, path};
 use crate::api::wire::{DrainAnswer, DrainBody, HostBody, Leases, PoolBody, Pools};
 
 /// Between two looks at what is being waited for.
@@ -28,38 +29,43 @@ impl Tool {
         self.print(&pools, |all| look::pools(&all.pools))
     }
 
+    /// Whether all is warm; with a wait, also until a daemon that is just starting answers at all.
     pub(super) async fn ready(&self, wait: Option<Duration>) -> anyhow::Result<ExitCode> {
         let mut progress = Progress::default();
+        let mut last = String::from("nothing was heard");
         let become_ready = async {
             let mut again = interval(LOOK_AGAIN);
             loop {
                 again.tick().await;
-                let host: HostBody = self.client.get("/v1/host").await?;
+                let host = match self.client.get::<HostBody>("/v1/host").await {
+                    Err(error @ ClientError::Unreachable { .. }) if wait.is_some() => {
+                        last = error.to_string();
+                        progress.show(&last);
+                        continue;
+                    }
+                    answer => answer?,
+                };
                 let pools: Pools = self.client.get("/v1/pools").await?;
+                last = match &host.engine.detail {
+                    Some(why) => format!("the engine does not answer: {why}"),
+                    None => look::warming(&pools.pools),
+                };
                 if host.ready || wait.is_none() {
-                    return Ok::<_, anyhow::Error>((host, pools));
+                    return Ok::<_, anyhow::Error>(host);
                 }
-                progress.show(&match host.engine.detail {
-                    Some(why) => format!("warming up: the engine does not answer: {why}"),
-                    None => format!("warming up: {}", look::warming(&pools.pools)),
-                });
+                progress.show(&format!("warming up: {last}"));
             }
         };
         let reached = timeout(wait.unwrap_or(Duration::MAX), become_ready).await;
         progress.end();
-        match reached {
-            Ok(found) => {
-                let (host, pools) = found?;
-                let said = if host.ready {
-                    "ready\n".into()
-                } else {
-                    format!("not ready: {}\n", look::warming(&pools.pools))
-                };
-                self.print(&host, |_| said)?;
-                Ok(if host.ready { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-            }
-            Err(_) => anyhow::bail!("not ready in time"),
-        }
+        let Ok(host) = reached else {
+            say(&format!("stokerctl: not ready in time: {last}"));
+            return Ok(ExitCode::from(exit::TRY_LATER));
+        };
+        let host = host?;
+        let said = if host.ready { "ready\n".into() } else { format!("not ready: {last}\n") };
+        self.print(&host, |_| said)?;
+        Ok(if host.ready { ExitCode::SUCCESS } else { ExitCode::from(exit::TRY_LATER) })
     }
 
     pub(super) async fn drain(&self, drain: Drain) -> anyhow::Result<ExitCode> {
@@ -81,8 +87,7 @@ impl Tool {
             };
             if now.instances == 0 {
                 progress.end();
-                put("drained: nothing is left\n")?;
-                return Ok(ExitCode::SUCCESS);
+                return self.print(&now, |_| "drained: nothing is left\n".into());
             }
             let leases = match now.leases {
                 0 => String::new(),
@@ -112,5 +117,5 @@ impl Tool {
 }
 
 fn place(pool: Option<&str>) -> String {
-    pool.map_or_else(|| "/v1/host".into(), |pool| format!("/v1/pools/{pool}"))
+    pool.map_or_else(|| path(&["host"]), |pool| path(&["pools", pool]))
 }

@@ -1,6 +1,5 @@
 //! The verbs of callers: leases and what is done with them.
 
-use std::collections::BTreeMap;
 use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
@@ -10,7 +9,7 @@ use anyhow::Context;
 use tokio::time::{interval, sleep};
 
 use super::{Acquire, Exec, Progress, Tool, exit, look, put, say};
-use crate::api::client::ClientError;
+use crate::api::client::{ClientError, path};
 use crate::api::wire::{AcquireBody, ExecAnswer, ExecBody, LeaseBody, Leases, PoolBody, RenewBody};
 use crate::profile::{self, Reported};
 use crate::quantity::show_duration;
@@ -57,7 +56,7 @@ impl Tool {
         loop {
             again.tick().await;
             // How it stands is only for the eye: the wait itself says what went wrong.
-            if let Ok(pool) = self.client.get::<PoolBody>(&format!("/v1/pools/{pool}")).await {
+            if let Ok(pool) = self.client.get::<PoolBody>(&path(&["pools", pool])).await {
                 let blocked = pool.blocked_by.map_or(String::new(), |limit| format!(": {}", limit.detail));
                 let (queued, starting, leased) = (pool.queued, pool.starting, pool.leased);
                 progress.show(&format!(
@@ -72,7 +71,7 @@ impl Tool {
         let mut ended = Vec::new();
         let mut failed = None;
         for lease in leases {
-            let path = format!("/v1/leases/{lease}/{verb}");
+            let path = path(&["leases", lease, verb]);
             match self.client.post::<_, LeaseBody>(&path, &(), Duration::ZERO).await {
                 Ok(lease) => ended.push(lease),
                 Err(error) if failed.is_none() => failed = Some(error),
@@ -88,7 +87,7 @@ impl Tool {
 
     pub(super) async fn renew(&self, lease: &str, by: Duration) -> anyhow::Result<ExitCode> {
         let body = RenewBody { by: humantime::format_duration(by).to_string() };
-        let path = format!("/v1/leases/{lease}/renew");
+        let path = path(&["leases", lease, "renew"]);
         let lease: LeaseBody = self.client.post(&path, &body, Duration::ZERO).await?;
         self.print(&lease, |lease| {
             format!("{} ends in {}\n", lease.id, look::millis(lease.ends_in_ms.unwrap_or(0)))
@@ -101,33 +100,28 @@ impl Tool {
     }
 
     pub(super) async fn show(&self, name: &str) -> anyhow::Result<ExitCode> {
-        let lease = self.client.get::<serde_json::Value>(&format!("/v1/leases/{name}")).await;
-        let thing = match lease {
-            Err(ClientError::Refused(problem)) if problem.status == 404 => {
-                self.client.get::<serde_json::Value>(&format!("/v1/pools/{name}")).await.map_err(|error| {
-                    anyhow::Error::from(error).context(format!("`{name}` is no lease, and no pool"))
-                })?
+        let mut last = None;
+        for place in [path(&["leases", name]), path(&["pools", name])] {
+            match self.client.get::<serde_json::Value>(&place).await {
+                Ok(thing) => return self.print(&thing, look::fields),
+                Err(ClientError::Refused(problem)) if problem.status == 404 => last = Some(problem),
+                Err(error) => return Err(error.into()),
             }
-            other => other?,
-        };
-        self.print(&thing, look::fields)
+        }
+        let problem = last.expect("two places were looked at");
+        Err(anyhow::Error::from(ClientError::Refused(problem))
+            .context(format!("`{name}` is no lease, and no pool")))
     }
 
     pub(super) async fn exec(&self, exec: Exec) -> anyhow::Result<ExitCode> {
-        let mut env = BTreeMap::new();
-        for setting in &exec.env {
-            let (name, value) =
-                setting.split_once('=').with_context(|| format!("`{setting}` is not NAME=VALUE"))?;
-            env.insert(name.to_owned(), value.to_owned());
-        }
         let body = ExecBody {
             command: exec.command,
-            env,
+            env: exec.env.into_iter().collect(),
             cwd: exec.cwd,
             stdin: if exec.stdin { read_stdin()? } else { String::new() },
             timeout: Some(humantime::format_duration(exec.timeout).to_string()),
         };
-        let path = format!("/v1/leases/{}/exec", exec.lease);
+        let path = path(&["leases", &exec.lease, "exec"]);
         let answer: ExecAnswer = self.client.post(&path, &body, exec.timeout).await?;
         if self.json {
             self.print(&answer, |_| String::new())?;
@@ -156,7 +150,7 @@ impl Tool {
         let (mistakes, found) = match profile::read(file) {
             Ok(profile) => {
                 let (pools, classes) = (profile.pools.len(), profile.classes.len());
-                (Vec::new(), format!("{name}: no mistakes; {pools} pools, {classes} classes\n"))
+                (Vec::new(), format!("{name}: no mistakes; pools: {pools}, classes: {classes}\n"))
             }
             Err(Reported::Mistakes(mistakes)) => {
                 let all = mistakes.as_slice();

@@ -10,15 +10,16 @@ use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use anyhow::Context;
 use futures_util::StreamExt;
 use futures_util::stream;
+use tokio::net::UnixStream;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::World;
 use super::clock;
 use crate::control::message::{Engine, Exit, Input, Listing, News};
 use crate::docker::{Docker, DockerError, EngineEvent, Owner};
-use crate::gateway::chain;
 
 /// Events are lost when the engine restarts or a subscriber is slow; a listing costs a millisecond.
 const LIST_EVERY: Duration = Duration::from_secs(15);
@@ -55,7 +56,7 @@ pub(super) async fn follow(world: World, address: Address) {
     loop {
         let why = match once(&world, &address, &mut cleared).await {
             Ok(()) => "its stream of events ended".to_owned(),
-            Err(error) => chain(&error),
+            Err(error) => format!("{error:#}"),
         };
         world.tell(Input::Engine(Engine::Unreachable(why))).await;
         sleep(CONNECT_AGAIN).await;
@@ -63,10 +64,13 @@ pub(super) async fn follow(world: World, address: Address) {
 }
 
 /// One connection, from its beginning to its end.
-async fn once(world: &World, address: &Address, cleared: &mut bool) -> Result<(), DockerError> {
+async fn once(world: &World, address: &Address, cleared: &mut bool) -> anyhow::Result<()> {
+    // Asked first, because the kernel says why not, and the client only that not.
+    let socket = UnixStream::connect(&address.socket).await;
+    drop(socket.with_context(|| format!("cannot connect to `{}`", address.socket.display()))?);
     let docker = Docker::connect(&address.socket, address.owner.clone()).await?;
     if !*cleared {
-        clear_leftovers(&docker, address.owner.run).await?;
+        clear_leftovers(world, &docker, address.owner.run).await?;
         *cleared = true;
     }
     world.engine.set(docker.clone());
@@ -75,15 +79,17 @@ async fn once(world: &World, address: &Address, cleared: &mut bool) -> Result<()
     list.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         tokio::select! {
+            // Listened before it is looked: what happens in between is then heard.
+            biased;
+            event = events.next() => match event {
+                Some(Ok(event)) => tell_event(world, event).await,
+                Some(Err(error)) => return Err(error.into()),
+                None => return Ok(()),
+            },
             _ = list.tick() => {
                 let listing = listing(&docker).await?;
                 world.tell(Input::Engine(Engine::Reachable)).await;
                 world.tell(Input::Listed(listing)).await;
-            }
-            event = events.next() => match event {
-                Some(Ok(event)) => tell_event(world, event).await,
-                Some(Err(error)) => return Err(error),
-                None => return Ok(()),
             }
         }
     }
@@ -107,9 +113,13 @@ async fn tell_event(world: &World, event: EngineEvent) {
 }
 
 /// Removes what an earlier daemon of this host left: this version adopts nothing.
-async fn clear_leftovers(docker: &Docker, run: u32) -> Result<(), DockerError> {
+async fn clear_leftovers(world: &World, docker: &Docker, run: u32) -> Result<(), DockerError> {
     let leftovers: Vec<_> =
         docker.list().await?.into_iter().filter(|container| container.run != run).collect();
+    if !leftovers.is_empty() {
+        let why = format!("removing {} containers of an earlier daemon first", leftovers.len());
+        world.tell(Input::Engine(Engine::Unreachable(why))).await;
+    }
     let removed = stream::iter(leftovers)
         .map(|container| docker.stop_and_remove(container.instance, Duration::ZERO))
         .buffer_unordered(CLEAR_AT_ONCE)

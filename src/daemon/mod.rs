@@ -12,6 +12,7 @@
 
 mod clock;
 mod engine;
+mod files;
 mod journal;
 mod keeper;
 mod lock;
@@ -73,6 +74,7 @@ impl World {
 pub async fn run(profile: HostProfile, places: Places) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    files::take_all(&profile)?;
     let boot = clock::boot_id().context("cannot read this boot's id")?;
     let host = match &profile.host.name {
         Some(name) => name.clone(),

@@ -39,7 +39,9 @@ fn a_cgroup_of_our_own() {
     let own = match Own::new() {
         Ok(own) => own,
         Err(why) => {
-            assert_ne!(std::env::var("CI").as_deref(), Ok("true"), "{why}");
+            let required =
+                ["CI", "STOKER_REQUIRE_DOCKER"].iter().any(|name| std::env::var_os(name).is_some());
+            assert!(!required, "{why}");
             println!("SKIPPED: {why}");
             return;
         }

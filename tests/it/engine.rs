@@ -35,9 +35,24 @@ pub(crate) struct Engine {
     pub(crate) socket: PathBuf,
 }
 
+/// Says something past the test runner, which keeps what a test prints that passes.
+pub(crate) fn aloud(line: &str) {
+    use std::io::Write;
+    // Not a macro that is captured. Nobody may be there to read it.
+    let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+/// Where there is no engine, this is the one test whose words are always shown (`.config/nextest.toml`): most
+/// others have then shown nothing.
+#[tokio::test]
+async fn an_engine_is_there_or_tests_are_skipped_aloud() {
+    if Engine::with("stoker/tiny:latest").await.is_none() {
+        aloud("SKIPPED: all tests with real containers; `make test` finds or starts an engine for them");
+    }
+}
+
 impl Engine {
     /// The engine, with this image; `None`, aloud, where there is none.
-    #[expect(clippy::print_stdout, reason = "a test that did not run says so")]
     pub(crate) async fn with(image: &str) -> Option<Engine> {
         let address = std::env::var("DOCKER_HOST").unwrap_or_else(|_| "unix:///var/run/docker.sock".into());
         let socket = PathBuf::from(address.strip_prefix("unix://").unwrap_or(&address));
@@ -54,7 +69,7 @@ impl Engine {
             "an engine is required, and there is none at {address}: {missing}"
         );
         let test = std::thread::current().name().unwrap_or("a test").to_owned();
-        println!("SKIPPED: {test}: no container engine at {address} ({missing})");
+        aloud(&format!("SKIPPED: {test}: no container engine at {address} ({missing})"));
         None
     }
 

@@ -59,14 +59,16 @@ async fn how_a_host_and_its_leases_look() {
         ! sandbox: starts nothing: max_instances is reached: 1 of 1, those being stopped included
         ! sandbox: the oldest request has waited <time>
 
-        LEASE  POOL  CLASS  TENANT  STATE  WAITED  RUNNING  ENDS IN  IDLE ENDS IN  NOTE
-        <lease>  sandbox  interactive  root  queued  <time>  -  <time>  -  max_instances is reached: 1 of 1, those being stopped included
+        LEASE  POOL  CLASS  TENANT  STATE  WAITED  RUNNING  ENDS IN  IDLE ENDS IN
+        <lease>  sandbox  interactive  root  queued  <time>  -  <time>  -
         <lease>  sandbox  interactive  root  executing  <time>  <time>  <time>  <time>
+        ! <lease>: place 1, max_instances is reached: 1 of 1, those being stopped included
         "#);
         insta::assert_snapshot!(leases.whole(), @r#"
-        LEASE  POOL  CLASS  TENANT  STATE  WAITED  RUNNING  ENDS IN  IDLE ENDS IN  NOTE
-        <lease>  sandbox  interactive  root  queued  <time>  -  <time>  -  max_instances is reached: 1 of 1, those being stopped included
+        LEASE  POOL  CLASS  TENANT  STATE  WAITED  RUNNING  ENDS IN  IDLE ENDS IN
+        <lease>  sandbox  interactive  root  queued  <time>  -  <time>  -
         <lease>  sandbox  interactive  root  executing  <time>  <time>  <time>  <time>
+        ! <lease>: place 1, max_instances is reached: 1 of 1, those being stopped included
         "#);
     });
 }
@@ -156,13 +158,13 @@ fn how_the_mistakes_of_a_profile_look() {
     bad.toml:5:8: pool.sandbox.user: expected a user other than root, found "root"
       5 | user = "root"
         |        ^^^^^^
-      hint: instances never run as root
+      hint: left out, it is the image's own user
 
     bad.toml: 2 mistakes
     --- exit code 78
     "#);
     insta::assert_snapshot!(good.whole(), @r#"
-    good.toml: no mistakes; 1 pools, 2 classes
+    good.toml: no mistakes; pools: 1, classes: 2
     "#);
 }
 
@@ -203,11 +205,11 @@ fn how_the_help_looks() {
         0  it was done
         1  it failed
         2  the arguments are not as they must be
-        4  there is no such lease, pool or class
-       69  stokerd cannot be reached, or cannot have what it needs
+        4  there is no such lease, pool or class, or the lease has ended
+       69  stokerd cannot be reached
        75  refused for now: a limit, a drain or the wait; trying again later may help
        78  the host profile has mistakes
-      exec ends with the exit code of its command; 124 when that ran past its limit
+      exec has codes of its own, see `stokerctl exec --help`
     "#);
     insta::assert_snapshot!(acquire.whole(), @r#"
     Lend an instance; prints the lease's name

@@ -237,7 +237,7 @@ fn user(value: &Value) -> Result<String, Wrong> {
     // `00` is root, too.
     if who == "root" || who.bytes().all(|b| b == b'0') {
         let wrong = format!("expected a user other than root, found {}", quote(&user));
-        return Err(Wrong::new(wrong).hint("instances never run as root".to_owned()));
+        return Err(Wrong::new(wrong).hint("left out, it is the image's own user".to_owned()));
     }
     Ok(user)
 }

@@ -136,22 +136,22 @@ const SHAPES: &[Case] = &[
     (
         r#"user = "root""#,
         "4:8 pool.p.user",
-        r#"expected a user other than root, found "root" // instances never run as root"#,
+        r#"expected a user other than root, found "root" // left out, it is the image's own user"#,
     ),
     (
         r#"user = "root:x""#,
         "4:8 pool.p.user",
-        r#"expected a user other than root, found "root:x" // instances never run as root"#,
+        r#"expected a user other than root, found "root:x" // left out, it is the image's own user"#,
     ),
     (
         r#"user = "0:1000""#,
         "4:8 pool.p.user",
-        r#"expected a user other than root, found "0:1000" // instances never run as root"#,
+        r#"expected a user other than root, found "0:1000" // left out, it is the image's own user"#,
     ),
     (
         r#"user = "00""#,
         "4:8 pool.p.user",
-        r#"expected a user other than root, found "00" // instances never run as root"#,
+        r#"expected a user other than root, found "00" // left out, it is the image's own user"#,
     ),
     (
         r#"user = "+0""#,
