@@ -2,14 +2,14 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build images demo test bench fmt lint clean cargo root
+.PHONY: help build images demo test host-test bench fmt lint clean cargo root
 
 # Finds a container engine, or starts one for the time of the command; see the script.
 ENGINE := packaging/engine.sh run --
 IMAGES := packaging/images/build.sh
 
 help: ## list these targets
-	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' Makefile | while IFS=$$'\t' read -r name text; do printf '  make %-8s %s\n' "$$name" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' Makefile | while IFS=$$'\t' read -r name text; do printf '  make %-9s %s\n' "$$name" "$$text"; done
 
 build: cargo ## compile stokerd and stokerctl, optimised (target/release)
 	cargo build --release
@@ -27,7 +27,10 @@ demo: cargo root ## show one host at work, with a browser and a sandbox
 test: root lint ## check format and lints, then run every test against a real engine
 	cargo test --doc
 	runner='cargo nextest run'; cargo nextest --version >/dev/null 2>&1 || runner='cargo test --lib --bins --tests'; \
-	    $(ENGINE) sh -c "$(IMAGES) && cargo build --bins --example demo && STOKER_REQUIRE_DOCKER=1 $$runner"
+	    $(ENGINE) sh -c "$(IMAGES) && tests/host/run.sh && cargo build --bins --example demo && STOKER_REQUIRE_DOCKER=1 $$runner"
+
+host-test: cargo root ## boot a machine with systemd and cgroup v2, and test stokerd on it
+	$(ENGINE) sh -c '$(IMAGES) --only tiny && tests/host/run.sh'
 
 bench: cargo root ## measure what lending, looking and the daemon itself cost, against their bars
 	$(ENGINE) sh -c '$(IMAGES) --only tiny && \

@@ -64,7 +64,8 @@ fn a_cgroup_of_our_own() {
     let used = own.nanos_by_the_crate() - before;
     let second = measure.sample(Instant::from_nanos(2_000_000_000));
     let rate = second.instances[&INSTANCE].cpu.clone().unwrap().get();
-    assert!(rate > 0 && rate.abs_diff(used / 1_000_000) <= 2, "{rate} and {used} ns");
+    // From its word to its waiting the child runs on for a moment, which falls before a look or behind it.
+    assert!(rate > 0 && rate.abs_diff(used / 1_000_000) <= 2 + rate / 100, "{rate} and {used} ns");
     assert!(second.cpu.is_ok(), "{:?}", second.cpu);
     own.check_paths(child.process.id());
 

@@ -9,6 +9,7 @@
 use std::io::IsTerminal;
 
 use tracing::level_filters::LevelFilter;
+use tracing_journald::{Priority, PriorityMappings};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::FilterFn;
 use tracing_subscriber::layer::SubscriberExt;
@@ -23,7 +24,16 @@ pub fn start_logging() -> Result<(), tracing_subscriber::util::TryInitError> {
     if under_systemd()
         && let Ok(journal) = tracing_journald::layer()
     {
-        let journal = journal.with_field_prefix(None).with_syslog_identifier("stokerd".into());
+        // The crate's own would make a notice of what is mere information.
+        let levels = PriorityMappings {
+            info: Priority::Informational,
+            debug: Priority::Debug,
+            ..PriorityMappings::new()
+        };
+        let journal = journal
+            .with_field_prefix(None)
+            .with_syslog_identifier("stokerd".into())
+            .with_priority_mappings(levels);
         return tracing_subscriber::registry()
             .with(journal.with_filter(LevelFilter::INFO).with_filter(ours()))
             .try_init();

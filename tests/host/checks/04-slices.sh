@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Instances live where systemd can see them, with the limits of their profile.
+# shellcheck source=tests/host/guest/lib.sh
+. /payload/guest/lib.sh
+
+# limits LEASE SLICE MEMORY_MAX PIDS_MAX
+limits() {
+    local id dir
+    id=$(container "$1")
+    dir=$(cgroup "$id")
+    equal "the cgroup of $1" "$dir" "/sys/fs/cgroup/stoker.slice/$2/docker-$id.scope"
+    equal memory.max "$(cat "$dir/memory.max")" "$3"
+    equal pids.max "$(cat "$dir/pids.max")" "$4"
+    equal memory.swap.max "$(cat "$dir/memory.swap.max")" 0
+    equal cpu.max "$(cat "$dir/cpu.max")" "150000 100000"
+    equal "the state of its scope" "$(systemctl is-active "docker-$id.scope")" active
+    equal "the slice of its scope" "$(systemctl show -P Slice "docker-$id.scope")" "$2"
+    equal "the slice of that" "$(systemctl show -P Slice "$2")" stoker.slice
+    systemd-cgls -u stoker.slice | grep -q "docker-$id.scope" || fail "systemd-cgls does not show it in stoker.slice"
+}
+
+browser=$(stokerctl acquire browser)
+sandbox=$(stokerctl acquire sandbox)
+limits "$browser" stoker-browser.slice $((96 << 20)) 48
+limits "$sandbox" stoker-sandbox.slice $((64 << 20)) 32
+stokerctl release "$browser" "$sandbox"
+ready
