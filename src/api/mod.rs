@@ -33,7 +33,7 @@ use std::time::Duration;
 
 use axum::Router;
 use axum::extract::DefaultBodyLimit;
-use axum::middleware::map_response;
+use axum::middleware::{from_fn, map_response};
 use axum::routing::{get, post};
 use serde::de::DeserializeOwned;
 
@@ -108,6 +108,7 @@ impl Api {
             .route("/v1/leases/{id}/tunnel/{port}", get(streams::tunnel))
             .fallback(operate::no_such_path)
             .method_not_allowed_fallback(operate::no_such_method)
+            .layer(from_fn(server::read_body))
             .layer(DefaultBodyLimit::max(BODY_MOST))
             .layer(map_response(problem::of_the_frameworks))
             .with_state(self)

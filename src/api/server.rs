@@ -2,20 +2,32 @@
 //!
 //! hyper's own server is used below axum because axum's has no bound on connections and no deadline for a
 //! caller that sends half a head.
+//!
+//! A connection that becomes a stream gives its place back at the upgrade: streams have a bound of their own (see
+//! `gateway`).
 
+use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fs, io};
 
 use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::{FromRequest, Request};
+use axum::http::StatusCode;
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use nix::sys::stat::{Mode, umask};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
+use super::problem::Problem;
 use crate::auth::tenant_of;
 use crate::control::message::Tenant;
 
@@ -23,6 +35,10 @@ use crate::control::message::Tenant;
 const CONNECTIONS: usize = 4096;
 /// A caller that has connected and not finished its head by then is not one.
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
+/// The largest body that is read takes milliseconds on a Unix socket.
+const BODY_DEADLINE: Duration = Duration::from_secs(30);
+/// A directory service that has not said by then how a user is called may not say it for minutes.
+const NAME_DEADLINE: Duration = Duration::from_secs(2);
 
 /// A socket that cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +46,9 @@ pub enum SocketError {
     /// Another daemon serves there.
     #[error("another stokerd answers at `{0}`")]
     InUse(PathBuf),
+    /// Something else is there, which is not ours to remove.
+    #[error("`{0}` is there and no socket, leaving it alone")]
+    Taken(PathBuf),
     /// It cannot be made.
     #[error("cannot listen at `{path}`")]
     Listen {
@@ -41,25 +60,55 @@ pub enum SocketError {
     },
 }
 
-/// Listens at this path, in place of what an ended daemon may have left there. Only its user and group may
+/// Listens at this path, in place of the socket that an ended daemon may have left there, and of nothing else. Only its user and group may
 /// connect: the mode is the lock.
 ///
 /// # Errors
-/// When another daemon answers there, or the path cannot be had.
+/// When another daemon answers there, something else is there, or the path cannot be had.
 pub async fn listen(path: &Path) -> Result<UnixListener, SocketError> {
-    if UnixStream::connect(path).await.is_ok() {
-        return Err(SocketError::InUse(path.into()));
-    }
     let failed = |source| SocketError::Listen { path: path.into(), source };
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(error)),
-        Ok(()) | Err(_) => {}
+    match fs::symlink_metadata(path) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(failed(error)),
+        Ok(found) if !found.file_type().is_socket() => return Err(SocketError::Taken(path.into())),
+        Ok(_) => match UnixStream::connect(path).await {
+            Ok(_) => return Err(SocketError::InUse(path.into())),
+            // Nobody holds it open: its daemon has ended.
+            Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
+                fs::remove_file(path).map_err(failed)?;
+            }
+            Err(error) => return Err(failed(error)),
+        },
     }
     // The mode must be right from the first moment on, not a moment later.
     let before = umask(Mode::from_bits_truncate(0o117));
     let listener = UnixListener::bind(path);
     umask(before);
     listener.map_err(failed)
+}
+
+/// Reads a request's body to its end, within its time, before anybody handles it: a handler may then wait for as
+/// long as it likes.
+pub(super) async fn read_body(request: Request, next: Next) -> Response {
+    match read_body_within(BODY_DEADLINE, request).await {
+        Ok(request) => next.run(request).await,
+        Err(refusal) => refusal,
+    }
+}
+
+async fn read_body_within(limit: Duration, request: Request) -> Result<Request, Response> {
+    let (parts, body) = request.into_parts();
+    let reading = Bytes::from_request(Request::from_parts(parts.clone(), body), &());
+    match timeout(limit, reading).await {
+        Ok(Ok(body)) => Ok(Request::from_parts(parts, Body::from(body))),
+        Ok(Err(refusal)) => Err(refusal.into_response()),
+        Err(_) => {
+            let detail = format!("the body did not end within {}", crate::quantity::show_duration(limit));
+            let status = StatusCode::REQUEST_TIMEOUT;
+            Err(Problem::new(status, "body_too_slow", "the request did not arrive in time", detail)
+                .into_response())
+        }
+    }
 }
 
 /// Serves until the future is dropped; open connections end with the runtime.
@@ -85,8 +134,11 @@ async fn serve_one(stream: UnixStream, router: Router) {
     let Ok(peer) = stream.peer_cred() else {
         return; // The caller left before it could be asked who it is.
     };
-    let Ok(tenant) = tokio::task::spawn_blocking(move || tenant_of(peer.uid())).await else {
-        return; // The runtime is ending.
+    let uid = peer.uid();
+    let tenant = match timeout(NAME_DEADLINE, spawn_blocking(move || tenant_of(uid))).await {
+        Ok(Ok(tenant)) => tenant,
+        Ok(Err(_)) => return, // The runtime is ending.
+        Err(_) => format!("uid-{uid}"),
     };
     let service = TowerToHyperService::new(router.layer(axum::Extension(Tenant(tenant.into()))));
     // A connection's error is its caller's leaving or speaking something else than HTTP: nobody else's concern.
@@ -96,4 +148,42 @@ async fn serve_one(stream: UnixStream, router: Router) {
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades()
         .await;
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::stream;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn half_a_body_is_not_waited_for() {
+        let half = stream::iter([Ok::<_, io::Error>(Bytes::from_static(b"{"))]);
+        let body = Body::from_stream(futures_util::StreamExt::chain(half, stream::pending()));
+        let refusal = read_body_within(Duration::from_millis(20), Request::new(body)).await.unwrap_err();
+        assert_eq!(refusal.status(), StatusCode::REQUEST_TIMEOUT);
+        assert_eq!(refusal.headers()["content-type"], "application/problem+json");
+        let whole = read_body_within(BODY_DEADLINE, Request::new(Body::from("{}"))).await.unwrap();
+        assert_eq!(axum::body::to_bytes(whole.into_body(), 9).await.unwrap(), "{}");
+    }
+
+    #[tokio::test]
+    async fn only_a_socket_that_nobody_holds_is_replaced() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("api");
+        fs::write(&path, "precious").unwrap();
+        assert!(matches!(listen(&path).await, Err(SocketError::Taken(_))));
+        assert_eq!(fs::read_to_string(&path).unwrap(), "precious");
+
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink(&path, &link).unwrap();
+        assert!(matches!(listen(&link).await, Err(SocketError::Taken(_))));
+        assert!(link.is_symlink());
+
+        fs::remove_file(&path).unwrap();
+        let first = listen(&path).await.unwrap();
+        assert!(matches!(listen(&path).await, Err(SocketError::InUse(_))));
+        drop(first);
+        listen(&path).await.unwrap();
+    }
 }

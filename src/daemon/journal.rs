@@ -3,7 +3,7 @@
 //! The level says who wakes up: an error someone at night, a warning someone in the morning, the rest nobody.
 //!
 //! The journal's socket blocks when journald is stuck, and the loop must not. So a thread writes, and the loop
-//! only hands it what to write; what does not fit is counted, and said when there is room again.
+//! only hands it what to write; what does not fit is counted, and the thread says so with the next entry that does.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::time::Duration;
@@ -16,10 +16,17 @@ const ENTRIES: usize = 4096;
 /// At the end, what stands there is written for so long.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
+/// One entry, with how many before it were dropped.
+#[derive(Debug)]
+struct Entry {
+    event: Event,
+    dropped: u64,
+}
+
 /// The way to the writer.
 #[derive(Debug)]
 pub(super) struct Journal {
-    entries: SyncSender<Event>,
+    entries: SyncSender<Entry>,
     dropped: u64,
 }
 
@@ -30,10 +37,13 @@ pub(super) struct LastWord(Receiver<()>);
 impl Journal {
     /// Starts the writer; it ends when the [`Journal`] is gone and all is written.
     pub(super) fn open() -> io::Result<(Journal, LastWord)> {
-        let (entries, incoming) = sync_channel::<Event>(ENTRIES);
+        let (entries, incoming) = sync_channel::<Entry>(ENTRIES);
         let (ended, last) = sync_channel(0);
         thread::Builder::new().name("journal".into()).spawn(move || {
-            for event in incoming {
+            for Entry { event, dropped } in incoming {
+                if dropped > 0 {
+                    tracing::warn!("{dropped} entries before this one were dropped: the journal took none");
+                }
                 write(&event);
             }
             drop(ended);
@@ -43,15 +53,8 @@ impl Journal {
 
     /// Hands over one entry, at once.
     pub(super) fn tell(&mut self, event: Event) {
-        match self.entries.try_send(event) {
-            Ok(()) if self.dropped == 0 => {}
-            Ok(()) => {
-                tracing::warn!(
-                    "{} entries before this one were dropped: the journal took none",
-                    self.dropped
-                );
-                self.dropped = 0;
-            }
+        match self.entries.try_send(Entry { event, dropped: self.dropped }) {
+            Ok(()) => self.dropped = 0,
             Err(TrySendError::Full(_) | TrySendError::Disconnected(_)) => self.dropped += 1,
         }
     }
@@ -138,5 +141,25 @@ fn state_and_reason(what: &What) -> (&'static str, Option<&'static str>) {
         What::EngineLost(_) => ("engine_unreachable", None),
         What::TelemetryLost(_) => ("telemetry_unknown", None),
         What::TelemetryBack => ("telemetry_known", None),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_writer_hears_how_many_were_dropped() {
+        let (entries, incoming) = sync_channel(1);
+        let mut journal = Journal { entries, dropped: 0 };
+        let event = || Event { what: What::Drained, pool: None, instance: None, lease: None, tenant: None };
+        for _ in 0..3 {
+            journal.tell(event());
+        }
+        assert_eq!(incoming.recv().unwrap().dropped, 0);
+        journal.tell(event());
+        assert_eq!(incoming.recv().unwrap().dropped, 2);
+        journal.tell(event());
+        assert_eq!(incoming.recv().unwrap().dropped, 0, "said once");
     }
 }

@@ -11,6 +11,7 @@ use tokio::sync::mpsc;
 
 use super::clock;
 use crate::control::message::{Input, InstanceId, Sample};
+use crate::gateway::chain;
 use crate::measure::{Measure, Root};
 
 /// The kernel's pressure averages lag by about two seconds; looking more often reads the same twice.
@@ -77,12 +78,23 @@ fn look(orders: &Receiver<Order>, samples: &mpsc::Sender<Input>) {
             }
         }
         match orders.recv_timeout(next.since(clock::now())) {
-            // One that cannot be followed has ended, or will be unknown: the sample says so by its absence.
-            Ok(Order::Follow(instance, pid)) => drop(measure.follow(instance, pid)),
+            Ok(Order::Follow(instance, pid)) => follow(&mut measure, instance, pid),
             Ok(Order::Forget(instance)) => measure.forget(instance),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
+    }
+}
+
+/// Measures an instance from here on. One that cannot be has ended, or stays unknown: its absence from the samples
+/// says so to the loop, and this, once, to people.
+fn follow(measure: &mut Measure, instance: InstanceId, pid: u32) {
+    if let Err(error) = measure.follow(instance, pid) {
+        tracing::warn!(
+            stoker_instance = %instance,
+            "cannot measure it: {}, counting it at its memory_max",
+            chain(&error)
+        );
     }
 }
 
@@ -91,5 +103,41 @@ fn hand_over(samples: &mpsc::Sender<Input>, sample: Sample) -> Result<(), ()> {
     match samples.try_send(Input::Sample(Box::new(sample))) {
         Ok(()) | Err(mpsc::error::TrySendError::Full(_)) => Ok(()),
         Err(mpsc::error::TrySendError::Closed(_)) => Err(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    #[derive(Clone, Default)]
+    struct Log(Arc<Mutex<Vec<u8>>>);
+
+    impl Write for Log {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.lock().unwrap().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn an_instance_that_cannot_be_measured_is_told_of() {
+        let log = Log::default();
+        let writer = log.clone();
+        let told = tracing_subscriber::fmt().with_writer(move || writer.clone()).with_ansi(false).finish();
+        let instance = InstanceId { run: 1, count: 2 };
+        tracing::subscriber::with_default(told, || {
+            follow(&mut Measure::new(Root::host()), instance, u32::MAX);
+        });
+        let said = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.contains("WARN") && said.contains(&instance.to_string()), "{said}");
+        assert!(said.trim_end().contains("counting it at its memory_max"), "{said}");
     }
 }

@@ -5,9 +5,12 @@
 //! answer into a timeout. Never with a terminal, whose unframed output a container could shape so that
 //! the client waits for gigabytes.
 //!
-//! Dropping the future leaves the command to itself; it ends with its container.
+//! Whoever gave the order may take it back ([`Docker::exec_unless`]): the command is then killed, as one is that
+//! runs past its time, and watched until the engine has noted its end. Dropping the future instead leaves the
+//! command to itself; it ends with its container.
 
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -26,8 +29,14 @@ use crate::quantity::Bytes;
 /// A command begins within some 30 ms; the engine waits about this long for its runtime.
 const BEGIN_WITHIN: Duration = Duration::from_secs(20);
 
+/// A killed command has ended within milliseconds; one that has not by then hangs in the kernel, or the engine does.
+const END_WITHIN: Duration = Duration::from_secs(5);
+
 /// Between the end of the output and the note of the exit code lie milliseconds, or none.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// What the engine writes where a command writes, when there is no such program or folder.
+const NOT_STARTED: &[u8] = b"OCI runtime exec failed";
 
 /// A command to run inside.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -61,6 +70,18 @@ pub struct Execed {
     pub stderr_truncated: bool,
     /// Whether it was still running at its timeout; it was then killed as far as we can.
     pub timed_out: bool,
+    /// Whether it was cut short and then not seen to end, so that it may run on.
+    pub runs_on: bool,
+}
+
+/// How a command came to its end that had not come to it by itself.
+enum Cut {
+    /// It had ended after all.
+    InTime(Option<i64>),
+    /// It was killed, and has ended.
+    Killed,
+    /// It was not seen to end.
+    RunsOn,
 }
 
 impl Docker {
@@ -70,6 +91,19 @@ impl Docker {
     /// # Errors
     /// As the engine answers, with 409 where the container is paused or does not run.
     pub async fn exec(&self, container: &ContainerId, order: &Exec) -> Result<Execed, DockerError> {
+        self.exec_unless(container, order, std::future::pending()).await
+    }
+
+    /// The same, until the order is taken back, which is when `recalled` resolves: then the command is killed.
+    ///
+    /// # Errors
+    /// As [`Docker::exec`].
+    pub async fn exec_unless(
+        &self,
+        container: &ContainerId,
+        order: &Exec,
+        recalled: impl Future<Output = ()>,
+    ) -> Result<Execed, DockerError> {
         let what = format!("run a command in container `{container}`");
         let config = ExecConfig {
             cmd: Some(order.command.clone()),
@@ -97,12 +131,19 @@ impl Docker {
             }
             self.exit_code(&made.id).await
         };
-        let in_time = tokio::time::timeout(order.timeout, run).await;
-        let (exit_code, timed_out) = match in_time {
-            Ok(exit_code) => (exit_code?, false),
-            Err(_) => self.cut_short(container, &made.id).await,
+        let (cut, timed_out) = tokio::select! {
+            ended = run => match ended {
+                Ok(exit_code) => (Cut::InTime(exit_code), false),
+                Err(error) => {
+                    // Nobody will hear of it any more, so it should not go on.
+                    self.cut_short(container, &made.id).await;
+                    return Err(error);
+                }
+            },
+            () = tokio::time::sleep(order.timeout) => (self.cut_short(container, &made.id).await, true),
+            () = recalled => (self.cut_short(container, &made.id).await, false),
         };
-        Ok(gathered.into_execed(exit_code, timed_out))
+        Ok(gathered.into_execed(&cut, timed_out))
     }
 
     /// The exit code, once the engine has noted it.
@@ -116,17 +157,34 @@ impl Docker {
         }
     }
 
-    /// Kills what runs past its time. A command that has ended and left children behind that hold its output
-    /// open was in time after all; one that the engine cannot speak of was not seen to end.
-    async fn cut_short(&self, container: &ContainerId, exec: &str) -> (Option<i64>, bool) {
-        let Ok(seen) = self.look_at_exec(exec).await else { return (None, true) };
-        if seen.running != Some(true) {
-            return (seen.exit_code, false);
-        }
-        if let Some(pid) = seen.pid.and_then(|pid| i32::try_from(pid).ok()) {
-            kill(container, pid);
-        }
-        (None, true)
+    /// Kills a command until it has ended. One that has ended and left children behind that hold its output open
+    /// was in time after all; one that the engine cannot speak of was not seen to end.
+    async fn cut_short(&self, container: &ContainerId, exec: &str) -> Cut {
+        let mut killed = false;
+        let ended = async {
+            loop {
+                let seen = match self.look_at_exec(exec).await {
+                    Ok(seen) => seen,
+                    // It is gone with its container.
+                    Err(error) if error.is_missing() => return Cut::Killed,
+                    Err(_) => return Cut::RunsOn,
+                };
+                match (seen.running, seen.exit_code) {
+                    (Some(true), _) => {
+                        if let Some(pid) = seen.pid.and_then(|pid| i32::try_from(pid).ok()) {
+                            kill(container, pid);
+                            killed = true;
+                        }
+                    }
+                    (_, Some(_)) if killed => return Cut::Killed,
+                    (_, Some(code)) => return Cut::InTime(Some(code)),
+                    // The engine answers before it has started the command: that is yet to come.
+                    (_, None) => {}
+                }
+                tokio::time::sleep(LOOK_AGAIN).await;
+            }
+        };
+        tokio::time::timeout(END_WITHIN, ended).await.unwrap_or(Cut::RunsOn)
     }
 
     async fn look_at_exec(&self, exec: &str) -> Result<ExecInspectResponse, DockerError> {
@@ -172,14 +230,26 @@ impl Gathered {
         Ok(())
     }
 
-    fn into_execed(self, exit_code: Option<i64>, timed_out: bool) -> Execed {
+    fn into_execed(mut self, cut: &Cut, timed_out: bool) -> Execed {
+        let (exit_code, in_time) = match cut {
+            Cut::InTime(exit_code) => (*exit_code, true),
+            Cut::Killed | Cut::RunsOn => (None, false),
+        };
+        let not_started = matches!(exit_code, Some(126 | 127))
+            && self.stderr.bytes.is_empty()
+            && self.stdout.bytes.starts_with(NOT_STARTED);
+        if not_started {
+            // The engine's complaint, not the command's output.
+            std::mem::swap(&mut self.stdout, &mut self.stderr);
+        }
         Execed {
             exit_code,
             stdout: self.stdout.bytes,
             stderr: self.stderr.bytes,
             stdout_truncated: self.stdout.truncated,
             stderr_truncated: self.stderr.truncated,
-            timed_out,
+            timed_out: timed_out && !in_time,
+            runs_on: matches!(cut, Cut::RunsOn),
         }
     }
 }

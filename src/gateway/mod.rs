@@ -7,24 +7,29 @@
 //! Payload never enters the controller. The gateway only notes *that* a lease moved bytes; the daemon takes
 //! the notes on each of its turns, so a busy stream costs the controller one word a second.
 //!
-//! Invariants: no stream outlives its door; memory a stream is two fixed buffers; no clock in here.
+//! Invariants: no stream outlives its door; streams are bounded for each instance and for all; memory a stream is
+//! two fixed buffers; a command whose caller has hung up is ended, and counts as running until it has; no clock
+//! in here.
 //!
 //! Deliberately absent: reading what is carried, TCP towards callers, tokens.
 
 mod activity;
 mod devtools;
 
+pub use crate::docker::Execed;
+
 use std::collections::BTreeMap;
+use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use self::activity::{Activity, Noted};
 use crate::control::message::{InstanceId, LeaseId};
-use crate::docker::{ContainerId, Docker, DockerError, Exec, Execed};
+use crate::docker::{ContainerId, Docker, DockerError, Exec};
 use crate::netns::{Netns, NetnsError, Target};
 use crate::quantity::Bytes;
 
@@ -36,6 +41,10 @@ const BUFFER: usize = 64 << 10;
 const OUTPUT_MOST: Bytes = Bytes::mib(1);
 /// Commands that may run at once in one instance: each holds up to twice `OUTPUT_MOST` here.
 const EXECS: usize = 8;
+/// Streams that may be open at once to one instance: a browser's clients have a handful.
+const STREAMS: usize = 256;
+/// Streams that may be open at once to all: each takes two files and, when both directions are full, two buffers.
+const STREAMS_OF_ALL: usize = 4096;
 
 /// Doors to all instances that run; cheap to clone.
 #[derive(Debug, Clone)]
@@ -43,6 +52,7 @@ pub struct Gateway {
     netns: Netns,
     doors: Arc<Mutex<BTreeMap<InstanceId, Door>>>,
     activity: Arc<Activity>,
+    streams: Arc<Semaphore>,
 }
 
 /// The way to one instance.
@@ -52,6 +62,7 @@ struct Door {
     container: ContainerId,
     target: Target,
     execs: Arc<Semaphore>,
+    streams: Arc<Semaphore>,
     /// Open as long as the sender lives.
     open: watch::Receiver<()>,
 }
@@ -62,6 +73,13 @@ pub struct DoorKeeper {
     instance: InstanceId,
     doors: Arc<Mutex<BTreeMap<InstanceId, Door>>>,
     _open: watch::Sender<()>,
+}
+
+/// The far end of a stream, with its place among those that may be open.
+#[derive(Debug)]
+pub struct Far {
+    stream: TcpStream,
+    _places: [OwnedSemaphorePermit; 2],
 }
 
 /// A command to run inside an instance.
@@ -86,7 +104,7 @@ pub enum GatewayError {
     #[error("instance {0} is not running")]
     Closed(InstanceId),
     /// The port cannot be reached.
-    #[error("cannot connect to port {port} of instance {instance}")]
+    #[error("instance {instance} cannot be reached")]
     Dial {
         /// Of which.
         instance: InstanceId,
@@ -108,6 +126,12 @@ pub enum GatewayError {
     /// As many commands as may run at once do.
     #[error("{EXECS} commands run in instance {0} already")]
     Busy(InstanceId),
+    /// As many streams as may be open to it are.
+    #[error("{STREAMS} streams to instance {0} are open already")]
+    Crowded(InstanceId),
+    /// As many streams as may be open are.
+    #[error("{STREAMS_OF_ALL} streams to instances are open already")]
+    Full,
     /// Its browser does not answer as one.
     #[error("the browser of instance {instance} does not answer: {why}")]
     DevTools {
@@ -121,7 +145,8 @@ pub enum GatewayError {
 impl Gateway {
     /// A gateway without doors.
     pub fn new(netns: Netns) -> Gateway {
-        Gateway { netns, doors: Arc::default(), activity: Arc::default() }
+        let streams = Arc::new(Semaphore::new(STREAMS_OF_ALL));
+        Gateway { netns, doors: Arc::default(), activity: Arc::default(), streams }
     }
 
     /// Opens the door to an instance, for as long as the answer is kept.
@@ -133,23 +158,32 @@ impl Gateway {
         target: Target,
     ) -> DoorKeeper {
         let (keep, open) = watch::channel(());
-        let door = Door { docker, container, target, execs: Arc::new(Semaphore::new(EXECS)), open };
+        let (execs, streams) = (Arc::new(Semaphore::new(EXECS)), Arc::new(Semaphore::new(STREAMS)));
+        let door = Door { docker, container, target, execs, streams, open };
         self.doors().insert(instance, door);
         DoorKeeper { instance, doors: self.doors.clone(), _open: keep }
     }
 
-    /// Connects to a port on an instance's own loopback.
+    /// Connects a stream to a port on an instance's own loopback; it has its place until it is dropped.
     ///
     /// # Errors
-    /// When the instance is not running, or nothing accepts there.
-    pub async fn dial(&self, instance: InstanceId, port: u16) -> Result<TcpStream, GatewayError> {
+    /// When the instance is not running, nothing accepts there, or too many streams are open.
+    pub async fn reach(&self, instance: InstanceId, port: u16) -> Result<Far, GatewayError> {
+        let streams = self.door(instance)?.streams;
+        let its = streams.try_acquire_owned().map_err(|_| GatewayError::Crowded(instance))?;
+        let of_all = self.streams.clone().try_acquire_owned().map_err(|_| GatewayError::Full)?;
+        Ok(Far { stream: self.dial(instance, port).await?, _places: [its, of_all] })
+    }
+
+    /// Connects to a port on an instance's own loopback.
+    async fn dial(&self, instance: InstanceId, port: u16) -> Result<TcpStream, GatewayError> {
         let door = self.door(instance)?;
         let dialled = self.netns.dial(&door.target, port, DIAL_DEADLINE).await;
         dialled.map_err(|source| GatewayError::Dial { instance, port, source })
     }
 
     /// Carries bytes between a caller and an instance until either side ends or the door closes.
-    pub async fn carry<S>(&self, lease: &LeaseId, instance: InstanceId, near: S, mut far: TcpStream)
+    pub async fn carry<S>(&self, lease: &LeaseId, instance: InstanceId, near: S, mut far: Far)
     where
         S: AsyncRead + AsyncWrite + Unpin,
     {
@@ -161,13 +195,15 @@ impl Gateway {
         let closed = async move { while door.open.changed().await.is_ok() {} };
         tokio::select! {
             // Either leg's error is its end; the caller sees the stream close.
-            _ = copy_bidirectional_with_sizes(&mut near, &mut far, BUFFER, BUFFER) => {}
+            _ = copy_bidirectional_with_sizes(&mut near, &mut far.stream, BUFFER, BUFFER) => {}
             () = closed => {}
         }
         drop(notes);
     }
 
-    /// Runs a command to its end, within its time and a bounded output. Running counts as activity.
+    /// Runs a command to its end, within its time and a bounded output. Running counts as activity. When
+    /// `hung_up` resolves the command is killed, and this returns when it has ended, or was not seen to
+    /// ([`Execed::runs_on`]). Dropping this future leaves the command to itself: let a task of its own await it.
     ///
     /// # Errors
     /// When the instance is not running, too much runs in it, or the engine cannot do it.
@@ -176,6 +212,7 @@ impl Gateway {
         lease: &LeaseId,
         instance: InstanceId,
         order: ExecOrder,
+        hung_up: impl Future<Output = ()>,
     ) -> Result<Execed, GatewayError> {
         let mut door = self.door(instance)?;
         let place = door.execs.clone().try_acquire_owned().map_err(|_| GatewayError::Busy(instance))?;
@@ -190,7 +227,7 @@ impl Gateway {
             timeout: order.timeout,
         };
         let ran = tokio::select! {
-            ran = door.docker.exec(&door.container, &exec) => ran,
+            ran = door.docker.exec_unless(&door.container, &exec, hung_up) => ran,
             () = async { while door.open.changed().await.is_ok() {} } => return Err(GatewayError::Closed(instance)),
         };
         drop(place);
@@ -228,14 +265,37 @@ impl Drop for DoorKeeper {
     }
 }
 
-/// An error with all that caused it, on one line.
+/// An error with all that caused it, on one line; a cause that only repeats what is said already is left out.
 pub fn chain(error: &dyn std::error::Error) -> String {
     let mut line = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {
-        line.push_str(": ");
-        line.push_str(&error.to_string());
+        let said = error.to_string();
+        if !line.ends_with(&said) {
+            line.push_str(": ");
+            line.push_str(&said);
+        }
         cause = error.source();
     }
     line
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cause_that_repeats_is_said_once() {
+        #[derive(Debug, thiserror::Error)]
+        #[error("{text}")]
+        struct Said {
+            text: &'static str,
+            source: Option<Box<Said>>,
+        }
+        let said = |text, source| Said { text, source };
+        let root = said("refused", None);
+        let inner = said("client error (Connect)", Some(Box::new(root)));
+        let outer = said("client error (Connect)", Some(Box::new(inner)));
+        assert_eq!(chain(&outer), "client error (Connect): refused");
+    }
 }

@@ -1,5 +1,6 @@
 //! Commands and containers that do not behave: too long, too much, deaf.
 
+use nix::sys::signal::Signal;
 use stoker::api::wire::ExecBody;
 
 use crate::host::{BROWSER, Host, SANDBOX, problem};
@@ -55,10 +56,51 @@ async fn commands_run_side_by_side_up_to_a_bound() {
     until("eight run", running_inside, |many| *many == 8).await;
     let refused = problem(host.exec(&lease.id, &command(&["true"])).await);
     assert!(refused.detail.contains("8 commands run in instance"), "{refused:?}");
+    assert_eq!((refused.status, refused.kind.as_str()), (429, "urn:stoker:too_many_commands"));
     host.engine.sh(&container, "touch /tmp/go").await;
     for ran in running {
         assert_eq!(ran.await.unwrap().unwrap().exit_code, Some(0));
     }
+}
+
+#[tokio::test]
+async fn a_command_whose_caller_hangs_up_is_ended_and_makes_room() {
+    let Some(host) = Host::with(SANDBOX).await else { return };
+    let lease = host.acquire("sandbox").await;
+    let container = host.engine.container_of(lease.instance.as_deref().unwrap()).await.unwrap();
+    let left = async || host.engine.sh(&container, "ps | grep '[s]leep 4321'; true").await.lines().count();
+    for _ in 0..2 {
+        let callers: Vec<_> = (0..8)
+            .map(|_| host.start_ctl(&["exec", &lease.id, "--timeout", "1h", "--", "sleep", "4321"], ""))
+            .collect();
+        until("eight run", left, |many| *many == 8).await;
+        for caller in callers {
+            caller.signal(Signal::SIGINT);
+            caller.end().await;
+        }
+        until("none is left", left, |many| *many == 0).await;
+        until(
+            "there is room",
+            async || host.exec(&lease.id, &command(&["true"])).await,
+            |ran| ran.as_ref().is_ok_and(|ran| ran.exit_code == Some(0)),
+        )
+        .await
+        .unwrap();
+    }
+    assert_eq!(host.lease(&lease.id).await.state, "executing", "the lease lives on");
+}
+
+#[tokio::test]
+async fn a_time_that_is_none_is_refused_and_costs_nothing() {
+    let Some(host) = Host::with(SANDBOX).await else { return };
+    let lease = host.acquire("sandbox").await;
+    for timeout in ["0s", "25h"] {
+        let order = ExecBody { timeout: Some(timeout.into()), ..command(&["true"]) };
+        let refused = problem(host.exec(&lease.id, &order).await);
+        assert_eq!(refused.status, 400, "{refused:?}");
+        assert!(refused.detail.contains("`timeout`"), "{refused:?}");
+    }
+    assert_eq!(host.sh(&lease.id, "true").await.exit_code, Some(0), "the lease lives on");
 }
 
 #[tokio::test]
@@ -78,6 +120,7 @@ async fn a_program_that_is_not_there_ends_as_from_a_shell() {
     let lease = host.acquire("sandbox").await;
     let ran = host.exec(&lease.id, &command(&["no-such-program"])).await.unwrap();
     assert!(matches!(ran.exit_code, Some(126 | 127)), "{ran:?}");
+    assert!(ran.stdout.is_empty() && ran.stderr.contains("no-such-program"), "{ran:?}");
     let ran =
         host.exec(&lease.id, &ExecBody { cwd: Some("/no/such/folder".into()), ..command(&["true"]) }).await;
     assert_ne!(ran.map(|ran| ran.exit_code).unwrap_or(None), Some(0));

@@ -122,6 +122,23 @@ async fn the_end_of_a_lease_ends_its_streams() {
 }
 
 #[tokio::test]
+async fn the_streams_of_an_instance_are_bounded() {
+    let Some(host) = Host::with(BROWSER).await else { return };
+    let lease = host.acquire("browser").await;
+    let other = host.acquire("browser").await;
+    let mut open = Vec::new();
+    for _ in 0..256 {
+        open.push(host.client.tunnel(&lease.id, 9222).await.unwrap());
+    }
+    let refused = crate::host::problem(host.client.tunnel(&lease.id, 9222).await.map(drop));
+    assert_eq!((refused.status, refused.kind.as_str()), (429, "urn:stoker:too_many_streams"));
+    drop(host.client.tunnel(&other.id, 9222).await.unwrap());
+    open.pop();
+    let room = async || host.client.tunnel(&lease.id, 9222).await.is_ok();
+    until("one that ends makes room", room, |room| *room).await;
+}
+
+#[tokio::test]
 async fn forwarding_ends_with_the_keyboards_signal() {
     let Some(host) = Host::with(BROWSER).await else { return };
     let lease = host.acquire("browser").await;

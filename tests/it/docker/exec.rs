@@ -56,6 +56,25 @@ async fn a_program_that_does_not_exist_ends_as_from_a_shell() {
     let running = live.run(1).await;
     let done = live.docker.exec(running.container(), &order(&["no-such-program"])).await.unwrap();
     assert!(matches!(done.exit_code, Some(126 | 127)), "{done:?}");
+    assert!(done.stdout.is_empty() && text(&done.stderr).contains("no-such-program"), "{done:?}");
+    live.end(1, Duration::ZERO).await;
+}
+
+#[tokio::test]
+async fn an_order_that_is_taken_back_leaves_nothing_behind() {
+    let Some(live) = live().await else { return };
+    let running = live.run(1).await;
+    let sleep = order(&["sh", "-c", "sleep 321; echo never"]);
+    // At once, when the engine may not even have started it, and once it surely runs.
+    for later in [Duration::ZERO, Duration::from_millis(500)] {
+        let recalled = tokio::time::sleep(later);
+        let done = live.docker.exec_unless(running.container(), &sleep, recalled).await.unwrap();
+        assert!(!done.runs_on && !done.timed_out, "{done:?}");
+        let script = "ps | grep -c '[s]leep 321'";
+        let left = live.docker.exec(running.container(), &order(&["sh", "-c", script])).await.unwrap();
+        assert_eq!(text(&left.stdout), "0\n", "after {later:?}");
+    }
+    assert!(!running.has_ended());
     live.end(1, Duration::ZERO).await;
 }
 

@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use futures_util::StreamExt as _;
 use rustix::process::{Pid, Signal, kill_process};
-use stoker::control::message::Exit;
+use stoker::control::message::{Exit, InstanceId};
 use stoker::docker::{Docker, DockerError, EngineEvent, Listed, Owner, template_hash};
+use stoker::profile::PoolName;
 use tokio::time::Instant;
 
 use super::{live, pool};
+use crate::engine::Private;
 
 #[tokio::test]
 async fn a_life_from_creation_to_removal() {
@@ -97,6 +99,23 @@ async fn a_death_behind_our_back_is_told_twice() {
     live.end(1, Duration::ZERO).await;
     let removed = EngineEvent::Removed { instance: live.instance(1) };
     assert_eq!(events.next().await.unwrap().unwrap(), removed);
+}
+
+#[tokio::test]
+async fn an_end_is_told_at_once_though_the_engine_hangs() {
+    let Some(private) = Private::start().await else { return };
+    let engine = private.engine().await;
+    let owner = Owner { host: "hangs".into(), boot: "boot".into(), run: 1 };
+    let docker = Docker::connect(&engine.socket, owner).await.unwrap();
+    let instance = InstanceId { run: 1, count: 1 };
+    let container = docker.create(instance, &PoolName::new("tiny"), &pool("")).await.unwrap();
+    let running = docker.start(&container).await.unwrap();
+    private.signal(nix::sys::signal::Signal::SIGSTOP);
+    kill_process(Pid::from_raw(running.pid().cast_signed()).unwrap(), Signal::KILL).unwrap();
+    let told = tokio::time::timeout(Duration::from_secs(3), docker.died(&running)).await;
+    private.signal(nix::sys::signal::Signal::SIGCONT);
+    assert_eq!(told, Ok(Exit { code: None }));
+    docker.stop_and_remove(instance, Duration::ZERO).await.unwrap();
 }
 
 #[tokio::test]
