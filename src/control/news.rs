@@ -71,8 +71,12 @@ impl Controller {
         let now = self.now;
         let instance = self.pool(&home).instances.get_mut(&id).expect("homes and instances agree");
         match news {
-            News::Created | News::Started => {
+            News::Created => {
                 instance.exists_since.get_or_insert(now);
+            }
+            News::Started => {
+                instance.exists_since.get_or_insert(now);
+                instance.runs_since.get_or_insert(now);
             }
             News::Ready => self.became_ready(id),
             News::StartFailed(failure) => {
@@ -96,24 +100,29 @@ impl Controller {
     /// Compares a whole listing with what is believed, and heals what was missed.
     pub(super) fn take_listing(&mut self, listing: &Listing) {
         for instances in self.pools.values_mut().map(|pool| &mut pool.instances) {
-            for (_, instance) in instances.iter_mut().filter(|(id, _)| listing.running.contains_key(id)) {
+            for (id, instance) in instances.iter_mut() {
+                let Some(running) = listing.running.get(id) else { continue };
                 instance.exists_since.get_or_insert(listing.asked_at);
+                if *running {
+                    instance.runs_since.get_or_insert(listing.asked_at);
+                }
             }
         }
-        let known: Vec<(InstanceId, Option<Instant>, Life)> = self
+        // A listing that was asked for before the container was there says nothing about it: its making may be
+        // under way, also behind an order to stop it. One from before its process ran says no more than that
+        // the process had not begun.
+        let before = |since: Option<Instant>| since.is_some_and(|since| since < listing.asked_at);
+        let known: Vec<(InstanceId, bool, bool, Life)> = self
             .pools
             .values()
             .flat_map(|pool| &pool.instances)
-            .map(|(id, instance)| (*id, instance.exists_since, instance.life.clone()))
+            .map(|(id, it)| (*id, before(it.exists_since), before(it.runs_since), it.life.clone()))
             .collect();
-        for (id, exists_since, life) in known {
+        for (id, existed, ran, life) in known {
             let running = listing.running.get(&id);
-            // A listing that was asked for before the container was there says nothing about it: its making
-            // may be under way, also behind an order to stop it.
-            let existed = exists_since.is_some_and(|since| since < listing.asked_at);
             match (life, running) {
                 (_, None) if existed => self.gone(id),
-                (Life::Warm { .. } | Life::Leased { .. }, Some(false)) if existed => {
+                (Life::Warm { .. } | Life::Leased { .. }, Some(false)) if ran => {
                     self.exited(id, Exit { code: None });
                 }
                 (
@@ -152,7 +161,9 @@ impl Controller {
         let life = pool.warm_life(id, now);
         pool.fortune.succeeded();
         pool.become_(id, life);
-        pool.instances.get_mut(&id).expect("it became warm just now").exists_since.get_or_insert(now);
+        let instance = pool.instances.get_mut(&id).expect("it became warm just now");
+        instance.exists_since.get_or_insert(now);
+        instance.runs_since.get_or_insert(now);
         self.set_instance_timer(id);
         self.tell(What::InstanceWarm(took), Some(&home), Some(id));
     }

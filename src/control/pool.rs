@@ -75,6 +75,9 @@ pub(super) struct Instance {
     pub(super) born: Instant,
     /// When its container was first known to exist; a listing from before says nothing about it.
     pub(super) exists_since: Option<Instant>,
+    /// When its first process was first known to run, which is later; a listing from before may have seen
+    /// it not running yet.
+    pub(super) runs_since: Option<Instant>,
     /// What it holds, as far as measured.
     pub(super) memory: Figure<Bytes>,
     pub(super) life: Life,
@@ -127,7 +130,8 @@ impl Pool {
     pub(super) fn begin(&mut self, id: InstanceId, now: Instant) -> Instant {
         let deadline = now.after(self.spec.deadlines.start_timeout);
         let life = Life::Starting { deadline };
-        let instance = Instance { born: now, exists_since: None, memory: Figure::default(), life };
+        let instance =
+            Instance { born: now, exists_since: None, runs_since: None, memory: Figure::default(), life };
         let before = self.instances.insert(id, instance);
         assert!(before.is_none(), "instance names are counted up, never used twice");
         self.counts.starting += 1;

@@ -34,9 +34,10 @@ impl Judge {
         let spec = &self.profile.pools[pool];
         let seen = Seen {
             pool: pool.clone(),
-            ordered_at: now,
             ready: false,
             stop: false,
+            exists_at: None,
+            runs_at: None,
             dead: false,
             absent: false,
             asked: false,
