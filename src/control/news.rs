@@ -39,18 +39,22 @@ impl Controller {
         if engine == self.belief.engine {
             return;
         }
-        let was_reachable = self.belief.engine == Engine::Reachable;
         self.belief.engine = engine.clone();
         match engine {
             Engine::Reachable => {
+                self.belief.told_lost = false;
                 let now = self.now;
                 for pool in self.pools.values_mut() {
                     pool.fortune.forgive(now);
                 }
                 self.tell(What::EngineBack, None, None);
             }
-            Engine::Unreachable(why) if was_reachable => self.tell(What::EngineLost(why), None, None),
-            Engine::Unreachable(_) => {}
+            Engine::Unreachable(why) => {
+                // Once an outage, whatever else is said of it.
+                if !std::mem::replace(&mut self.belief.told_lost, true) {
+                    self.tell(What::EngineLost(why), None, None);
+                }
+            }
         }
     }
 
@@ -71,8 +75,12 @@ impl Controller {
         let now = self.now;
         let instance = self.pool(&home).instances.get_mut(&id).expect("homes and instances agree");
         match news {
-            News::Created | News::Started => {
+            News::Created => {
                 instance.exists_since.get_or_insert(now);
+            }
+            News::Started => {
+                instance.exists_since.get_or_insert(now);
+                instance.runs_since.get_or_insert(now);
             }
             News::Ready => self.became_ready(id),
             News::StartFailed(failure) => {
@@ -96,24 +104,29 @@ impl Controller {
     /// Compares a whole listing with what is believed, and heals what was missed.
     pub(super) fn take_listing(&mut self, listing: &Listing) {
         for instances in self.pools.values_mut().map(|pool| &mut pool.instances) {
-            for (_, instance) in instances.iter_mut().filter(|(id, _)| listing.running.contains_key(id)) {
+            for (id, instance) in instances.iter_mut() {
+                let Some(running) = listing.running.get(id) else { continue };
                 instance.exists_since.get_or_insert(listing.asked_at);
+                if *running {
+                    instance.runs_since.get_or_insert(listing.asked_at);
+                }
             }
         }
-        let known: Vec<(InstanceId, Option<Instant>, Life)> = self
+        // A listing that was asked for before the container was there says nothing about it: its making may be
+        // under way, also behind an order to stop it. One from before its process ran says no more than that
+        // the process had not begun.
+        let before = |since: Option<Instant>| since.is_some_and(|since| since < listing.asked_at);
+        let known: Vec<(InstanceId, bool, bool, Life)> = self
             .pools
             .values()
             .flat_map(|pool| &pool.instances)
-            .map(|(id, instance)| (*id, instance.exists_since, instance.life.clone()))
+            .map(|(id, it)| (*id, before(it.exists_since), before(it.runs_since), it.life.clone()))
             .collect();
-        for (id, exists_since, life) in known {
+        for (id, existed, ran, life) in known {
             let running = listing.running.get(&id);
-            // A listing that was asked for before the container was there says nothing about it: its making
-            // may be under way, also behind an order to stop it.
-            let existed = exists_since.is_some_and(|since| since < listing.asked_at);
             match (life, running) {
                 (_, None) if existed => self.gone(id),
-                (Life::Warm { .. } | Life::Leased { .. }, Some(false)) if existed => {
+                (Life::Warm { .. } | Life::Leased { .. }, Some(false)) if ran => {
                     self.exited(id, Exit { code: None });
                 }
                 (
@@ -150,9 +163,12 @@ impl Controller {
         }
         let took = now.since(instance.born);
         let life = pool.warm_life(id, now);
+        pool.last_start = Some(took);
         pool.fortune.succeeded();
         pool.become_(id, life);
-        pool.instances.get_mut(&id).expect("it became warm just now").exists_since.get_or_insert(now);
+        let instance = pool.instances.get_mut(&id).expect("it became warm just now");
+        instance.exists_since.get_or_insert(now);
+        instance.runs_since.get_or_insert(now);
         self.set_instance_timer(id);
         self.tell(What::InstanceWarm(took), Some(&home), Some(id));
     }
@@ -182,7 +198,7 @@ impl Controller {
         match self.pool(&home).instances[&id].life.clone() {
             Life::Starting { .. } => self.start_failed(id, StartFailure::Died(exit)),
             Life::Warm { since, .. } if now.since(since) < INFANCY => {
-                self.start_failed(id, StartFailure::Died(exit));
+                self.start_failed(id, StartFailure::DiedYoung(exit));
             }
             Life::Warm { .. } => self.stop_instance(id, StopReason::Died),
             Life::Leased { lease } => {

@@ -51,6 +51,8 @@ pub(super) struct Pool {
     pub(super) fortune: Fortune,
     /// When its leases ended lately, for the estimate of when to come back.
     pub(super) ends: Ends,
+    /// How long the last start took that came to something.
+    pub(super) last_start: Option<Duration>,
     /// The drain that was asked for this pool alone.
     pub(super) own_drain: Option<Drain>,
     /// The drain that was asked for the whole host.
@@ -75,6 +77,9 @@ pub(super) struct Instance {
     pub(super) born: Instant,
     /// When its container was first known to exist; a listing from before says nothing about it.
     pub(super) exists_since: Option<Instant>,
+    /// When its first process was first known to run, which is later; a listing from before may have seen
+    /// it not running yet.
+    pub(super) runs_since: Option<Instant>,
     /// What it holds, as far as measured.
     pub(super) memory: Figure<Bytes>,
     pub(super) life: Life,
@@ -117,6 +122,7 @@ impl Pool {
             demand: Demand::default(),
             fortune: Fortune::default(),
             ends: Ends::default(),
+            last_start: None,
             own_drain: None,
             host_drain: None,
             blocked_by: None,
@@ -127,7 +133,8 @@ impl Pool {
     pub(super) fn begin(&mut self, id: InstanceId, now: Instant) -> Instant {
         let deadline = now.after(self.spec.deadlines.start_timeout);
         let life = Life::Starting { deadline };
-        let instance = Instance { born: now, exists_since: None, memory: Figure::default(), life };
+        let instance =
+            Instance { born: now, exists_since: None, runs_since: None, memory: Figure::default(), life };
         let before = self.instances.insert(id, instance);
         assert!(before.is_none(), "instance names are counted up, never used twice");
         self.counts.starting += 1;
@@ -197,7 +204,7 @@ impl Pool {
                 Life::Stopping { .. } => share.stopping(),
                 Life::Starting { .. } | Life::Warm { .. } | Life::Leased { .. } => share,
             };
-            sum.add(share, self.spec.template.cpus);
+            sum.add(share, &self.spec);
         }
         sum
     }

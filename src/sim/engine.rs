@@ -38,6 +38,8 @@ pub(super) struct Keep {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Stage {
     Making,
+    /// Its container is there, and its first process is not yet.
+    Made,
     Runs,
     Exited,
     Nothing,
@@ -48,6 +50,8 @@ enum Stage {
 pub(super) enum Step {
     /// Its container is made, and this becomes of it.
     Made(Fate),
+    /// Its first process begins, and this becomes of it.
+    Begins(Fate),
     Ready,
     /// Its keeper gives up at the deadline.
     GivesUp,
@@ -126,7 +130,7 @@ impl World {
             return self.report.count("orders lost");
         }
         match self.engine.keeps.get_mut(&id) {
-            Some(keep) if keep.stage == Stage::Making => keep.stop = true,
+            Some(keep) if matches!(keep.stage, Stage::Making | Stage::Made) => keep.stop = true,
             Some(_) | None => self.engine_soon(id, Step::Stops, 30..600),
         }
     }
@@ -144,6 +148,7 @@ impl World {
         match step {
             Step::Stops => self.try_to_stop(id),
             Step::Made(fate) => self.made(id, fate),
+            Step::Begins(fate) => self.begins(id, &fate),
             Step::Ready | Step::GivesUp | Step::Dies(_) | Step::Vanishes | Step::Probed => {
                 self.runs_on(id, &step);
             }
@@ -165,11 +170,29 @@ impl World {
                 self.news(id, News::StartFailed(failure));
             }
             Fate::Hangs(_) | Fate::Dies | Fate::Works => {
-                keep.stage = Stage::Runs;
+                keep.stage = Stage::Made;
                 self.news(id, News::Created);
-                self.news(id, News::Started);
-                self.begin_life(id, &fate);
+                // The order to stop waits for the start.
+                return self.engine_soon(id, Step::Begins(fate), 5..600);
             }
+        }
+        if stop {
+            self.engine_soon(id, Step::Stops, 30..600);
+        }
+    }
+
+    fn begins(&mut self, id: InstanceId, fate: &Fate) {
+        let away = self.engine.away;
+        let keep = self.engine.keeps.get_mut(&id).expect("what is being started is kept");
+        let stop = keep.stop;
+        if away {
+            // It may run all the same.
+            keep.stage = if self.rng.bool() { Stage::Runs } else { Stage::Exited };
+            self.news(id, News::StartFailed(StartFailure::Engine("connection refused".into())));
+        } else {
+            keep.stage = Stage::Runs;
+            self.news(id, News::Started);
+            self.begin_life(id, fate);
         }
         if stop {
             self.engine_soon(id, Step::Stops, 30..600);
@@ -216,7 +239,7 @@ impl World {
             }
             // A browser that falls silent does so after a while.
             Step::Probed => News::Probed(!keep.mute || self.rng.bool()),
-            Step::Made(_) | Step::Stops => unreachable!("handled before"),
+            Step::Made(_) | Step::Begins(_) | Step::Stops => unreachable!("handled before"),
         };
         // Events are the engine's to tell; probes and deadlines are the keeper's own.
         if heard || matches!(step, Step::Ready | Step::GivesUp | Step::Probed) {
@@ -244,8 +267,8 @@ impl World {
 
     /// All containers, as the engine lists them now.
     pub(super) fn listing(&self) -> Listing {
-        let there =
-            self.engine.keeps.iter().filter(|(_, keep)| matches!(keep.stage, Stage::Runs | Stage::Exited));
+        let listed = |stage| matches!(stage, Stage::Made | Stage::Runs | Stage::Exited);
+        let there = self.engine.keeps.iter().filter(|(_, keep)| listed(keep.stage));
         Listing {
             asked_at: self.now,
             running: there.map(|(id, keep)| (*id, keep.stage == Stage::Runs)).collect(),

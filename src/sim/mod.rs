@@ -38,7 +38,7 @@ use fastrand::Rng;
 use self::callers::{Act, Asked, Caller, Open};
 use self::judge::Judge;
 use crate::control::Controller;
-use crate::control::message::{Call, CallId, Input, InstanceId, Output, PoolView, Scope, Unread};
+use crate::control::message::{Call, CallId, Input, InstanceId, Listing, Output, PoolView, Scope, Unread};
 use crate::profile::HostProfile;
 use crate::quantity::{Bytes, Instant, MilliCpu};
 
@@ -136,6 +136,7 @@ enum Happening {
     Peek,
     Look,
     List,
+    Listed(Listing),
     Away(bool),
     Blind(bool),
     Hog(bool),
@@ -331,6 +332,7 @@ impl World {
             }
             Happening::Look => self.look(),
             Happening::List => self.list(),
+            Happening::Listed(listing) => self.word(Input::Listed(listing)),
             Happening::Away(away) if trouble => self.engine.away = away,
             Happening::Blind(blind) if trouble => self.blind = blind,
             Happening::Hog(hog) if trouble => {

@@ -143,6 +143,8 @@ impl World {
         self.soon(Duration::from_secs(if self.calm { 10 } else { 5 }), Happening::List);
         let listing = self.listing();
         self.word(Input::Engine(Engine::Reachable));
-        self.word(Input::Listed(listing));
+        // An engine at work lets a listing wait: what it says is as old as the question.
+        let slow = if self.rng.bool() { 0 } else { self.rng.u64(0..3000) };
+        self.soon(Duration::from_millis(slow), Happening::Listed(listing));
     }
 }

@@ -27,7 +27,7 @@ impl Judge {
             Input::Engine(engine) => self.engine = *engine == Engine::Reachable,
             Input::Instance(id, news) => {
                 if let Some(seen) = self.instances.get_mut(id) {
-                    seen.hear(news);
+                    seen.hear(news, now);
                 }
             }
             Input::Active(lease, at) => self.touch(lease, *at),
@@ -43,10 +43,20 @@ impl Judge {
 
     fn hear_listing(&mut self, listing: &Listing) {
         for (id, seen) in &mut self.instances {
-            if listing.asked_at > seen.ordered_at {
-                let running = listing.running.get(id);
-                seen.absent |= running.is_none();
-                seen.dead |= running != Some(&true);
+            // A listing knows nothing of what came after it was asked for.
+            let after = |at: Option<Instant>| at.is_some_and(|at| listing.asked_at > at);
+            match listing.running.get(id) {
+                None => {
+                    seen.absent |= after(seen.exists_at);
+                    seen.dead |= after(seen.exists_at);
+                }
+                Some(running) => {
+                    seen.exists_at.get_or_insert(listing.asked_at);
+                    if *running {
+                        seen.runs_at.get_or_insert(listing.asked_at);
+                    }
+                    seen.dead |= !running && after(seen.runs_at);
+                }
             }
         }
         let instances = &self.instances;
@@ -124,7 +134,13 @@ impl Judge {
 }
 
 impl Seen {
-    fn hear(&mut self, news: &News) {
+    fn hear(&mut self, news: &News, now: Instant) {
+        if let News::Created | News::Started | News::Ready = news {
+            self.exists_at.get_or_insert(now);
+        }
+        if let News::Started | News::Ready = news {
+            self.runs_at.get_or_insert(now);
+        }
         match news {
             News::Ready => self.ready = true,
             News::Exited(_) => self.dead = true,

@@ -44,9 +44,11 @@ pub(super) struct Judge {
 #[derive(Debug)]
 struct Seen {
     pool: PoolName,
-    ordered_at: Instant,
     ready: bool,
     stop: bool,
+    /// A word told first that its container is there, or that its process runs.
+    exists_at: Option<Instant>,
+    runs_at: Option<Instant>,
     /// A word said that its process ended or its container is not there.
     dead: bool,
     absent: bool,
