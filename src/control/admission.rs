@@ -7,6 +7,10 @@
 //!
 //! Lending a warm instance needs no memory test: it is in the budget already.
 //!
+//! `max_queued` bounds who waits for somebody else's slot: a host with N slots and a queue of Q takes exactly
+//! N + Q requests, warm or cold. So those do not count for whom a start is under way, or for whom one only
+//! waits its turn among `max_starts`; where nothing more can be started, all others count.
+//!
 //! Not here: which instance (`placement`), how many are wanted (`scaling`).
 
 use super::budget::{self, OVERHEAD, Promised};
@@ -31,10 +35,10 @@ pub(super) fn request(
     pool: &Pool,
     class: (&ClassName, &Class),
     no_wait: bool,
-    draining: Option<Why>,
-    never: Option<Why>,
+    barred: Option<Why>,
+    startable: impl FnOnce() -> u32,
 ) -> Verdict {
-    if let Some(why) = draining.or(never) {
+    if let Some(why) = barred {
         return Verdict::Refuse(why);
     }
     if pool.queue.len() == 0
@@ -47,18 +51,41 @@ pub(super) fn request(
         return Verdict::Refuse(Why::WaitExpired { waited: std::time::Duration::ZERO, blocked_by });
     }
     let (name, class) = class;
-    let queued = pool.queue.len_of(name);
+    if pool.queue.len_of(name) < class.max_queued {
+        return Verdict::Wait; // Most are: what could be started needs a sum over all instances.
+    }
+    let queued = pool.queue.behind(pool.counts.starting.saturating_add(startable()), name);
     if queued >= class.max_queued {
         return Verdict::Refuse(Why::QueueFull { queued, limit: class.max_queued });
     }
     Verdict::Wait
 }
 
-/// Whether not even an empty host has room for one instance; `None` also where its size is not known.
+/// How many more instances of this pool there is room for, were they started one after the other.
+pub(super) fn startable(pool: &Pool, room: &Room<'_>, now: Instant) -> u32 {
+    let (memory, cpu) = (room.belief.memory.reading(now), room.belief.cpu.reading(now));
+    let (Ok(memory), Ok(cpu)) = (memory.known(), cpu.known()) else {
+        return 0;
+    };
+    if objection_of_pool(pool, room.belief, now).is_some() {
+        return 0;
+    }
+    let Room { host, promised, .. } = room;
+    let unpromised = budget::unpromised(host, memory, promised);
+    let ledger = unpromised.saturating_sub(promised.slack.max(budget::slack(&pool.spec)));
+    let memory = ledger.min(budget::spare(host, memory, promised)).get() / need_of(pool).get();
+    let cpu = budget::unpromised_cpu(host, cpu, promised).get();
+    let cpu = cpu.checked_div(pool.spec.template.cpus.get()).unwrap_or(cpu);
+    let free = pool.spec.max_instances - pool.total();
+    u32::try_from(memory.min(cpu)).unwrap_or(u32::MAX).min(free)
+}
+
+/// Whether not even an empty host has room for one instance that grows to its limit; `None` also where the
+/// host's size is not known.
 pub(super) fn never_fits(pool: &Pool, host: &Host, belief: &Belief, now: Instant) -> Option<Why> {
     let memory = belief.memory.reading(now);
     let have = budget::memory_limit(host, memory.known().ok()?);
-    let need = need(pool);
+    let need = need_alone(pool);
     (need > have).then_some(Why::NeverFits { need, have })
 }
 
@@ -109,15 +136,16 @@ fn memory_objection(pool: &Pool, room: &Room<'_>, now: Instant) -> Option<Why> {
         Ok(memory) => memory,
         Err(why) => return Some(Why::NoTelemetry(format!("memory: {why}"))),
     };
-    let need = need(pool);
-    let have = budget::memory_limit(room.host, memory);
+    let (need, have) = (need_alone(pool), budget::memory_limit(room.host, memory));
     if need > have {
         return Some(Why::NeverFits { need, have });
     }
-    let need = need.saturating_add(room.ahead.memory);
+    let need = need_of(pool).saturating_add(room.ahead.memory);
+    let slack = room.promised.slack.max(room.ahead.slack).max(budget::slack(&pool.spec));
+    let with_slack = need.saturating_add(slack);
     let have = budget::unpromised(room.host, memory, &room.promised);
-    if need > have {
-        return Some(Why::MemoryPromised { need, have });
+    if with_slack > have {
+        return Some(Why::MemoryPromised { need: with_slack, have });
     }
     let have = budget::spare(room.host, memory, &room.promised);
     (need > have).then_some(Why::MemoryAvailable { need, have })
@@ -135,6 +163,11 @@ fn cpu_objection(pool: &Pool, room: &Room<'_>, now: Instant) -> Option<Why> {
 }
 
 /// What one more instance costs the host.
-fn need(pool: &Pool) -> Bytes {
+fn need_of(pool: &Pool) -> Bytes {
     pool.spec.memory_expect.saturating_add(OVERHEAD)
+}
+
+/// What one alone on the host may come to need: its slack included, all that its limit lets it have.
+fn need_alone(pool: &Pool) -> Bytes {
+    need_of(pool).saturating_add(budget::slack(&pool.spec))
 }

@@ -1,8 +1,9 @@
 //! When a refused caller should come back.
 //!
 //! Think of a baker with a queue out of the door: whoever is turned away is told how long the queue takes at
-//! the pace of the last minutes, those included who were turned away before. What no pace will mend, a
-//! drain or a broken host, gets the longest wait; what will never fit gets none.
+//! the pace of the last minutes, those included who were turned away before; where there is no pace yet, how
+//! long what is in the oven takes. What no pace will mend, a drain or a broken host, gets the longest wait; what
+//! will never fit gets none.
 //!
 //! Not here: who is refused (`admission`).
 
@@ -37,12 +38,12 @@ impl Ends {
         self.refused = self.refused.saturating_sub(1);
     }
 
-    /// When one more refused caller may come back, behind the `queued` that wait; `None` where no time will
-    /// mend it.
+    /// When one more refused caller may come back, behind the `queued` that wait and when the last start took
+    /// `start`, if one is under way; `None` where no time will mend it.
     pub(super) fn advise(
         &mut self,
         now: Instant,
-        queued: u32,
+        (queued, start): (u32, Option<Duration>),
         why: &Why,
         lease: &LeaseId,
     ) -> Option<Duration> {
@@ -51,27 +52,29 @@ impl Ends {
             Why::HostDraining | Why::PoolDraining | Why::NoTelemetry(_) | Why::EngineUnreachable(_) => {
                 LONGEST
             }
-            Why::Backoff { until, .. } => self.pace(now, queued).max(until.since(now)),
-            Why::WaitExpired { blocked_by: Some(why), .. } => return self.advise(now, queued, why, lease),
+            Why::Backoff { until, .. } => self.pace(now, queued, start).max(until.since(now)),
+            Why::WaitExpired { blocked_by: Some(why), .. } => {
+                return self.advise(now, (queued, start), why, lease);
+            }
             Why::WaitExpired { blocked_by: None, .. }
             | Why::QueueFull { .. }
             | Why::MemoryPromised { .. }
             | Why::MemoryAvailable { .. }
             | Why::Cpu { .. }
             | Why::MaxInstances { .. }
-            | Why::Starts { .. } => self.pace(now, queued),
+            | Why::Starts { .. } => self.pace(now, queued, start),
         };
         Some(spread(wait.min(LONGEST), lease))
     }
 
     /// How long those that wait and those that were refused take, at the rate of the last ends.
-    fn pace(&mut self, now: Instant, queued: u32) -> Duration {
+    fn pace(&mut self, now: Instant, queued: u32, start: Option<Duration>) -> Duration {
         while self.lately.front().is_some_and(|at| now.since(*at) > Ends::WINDOW) {
             self.lately.pop_front();
         }
         let (Some(first), ends) = (self.lately.front(), self.lately.len() as u64) else {
             self.refused = 0; // Whoever was refused so long ago has come back or given up.
-            return LONGEST;
+            return start.unwrap_or(LONGEST); // What is started takes one from the queue.
         };
         let before = u64::from(queued) + u64::from(self.refused) + 1;
         self.refused = self.refused.saturating_add(1);
@@ -97,7 +100,7 @@ mod tests {
         let lease = LeaseId("a".into());
         let full = Why::QueueFull { queued: 3, limit: 3 };
         let mut ends = Ends::default();
-        let mut advise = |now, why: &Why| ends.advise(now, 3, why, &lease).map(|wait| wait.as_secs());
+        let mut advise = |now, why: &Why| ends.advise(now, (3, None), why, &lease).map(|wait| wait.as_secs());
         assert_eq!(advise(at(0), &full), Some(60 + 97 % 16), "nothing to go by");
         assert_eq!(
             advise(at(0), &Why::NeverFits { need: Default::default(), have: Default::default() }),
@@ -106,7 +109,7 @@ mod tests {
         for second in 1..=10 {
             ends.note(at(second));
         }
-        let mut advise = |now, why: &Why| ends.advise(now, 3, why, &lease).map(|wait| wait.as_secs());
+        let mut advise = |now, why: &Why| ends.advise(now, (3, None), why, &lease).map(|wait| wait.as_secs());
         assert_eq!(advise(at(11), &full), Some(4 + 97 % 2), "four in front at one a second");
         assert_eq!(advise(at(11), &full), Some(5 + 97 % 2), "and the one just refused");
         assert_eq!(advise(at(11), &Why::HostDraining), Some(60 + 97 % 16), "no pace ends a drain");
@@ -114,5 +117,7 @@ mod tests {
         let failing = Why::Backoff { failures: 4, last: "boom".into(), until: at(41) };
         assert_eq!(advise(at(11), &blocked(failing)), Some(30 + 97 % 8), "not before the next try");
         assert_eq!(advise(at(9999), &full), Some(60 + 97 % 16), "an old pace is none");
+        let start = Some(Duration::from_secs(2));
+        assert_eq!(ends.advise(at(9999), (3, start), &full, &lease).unwrap().as_secs(), 2, "a start is near");
     }
 }

@@ -1,7 +1,14 @@
 //! Who holds how much, and what the host has for them.
 //!
 //! Two pictures of the same memory. The *ledger* adds what every instance may come to need and compares it
-//! with the host's total less the reserve: it holds even if all grow at once. The *measured* one begins
+//! with the host's total less the reserve, and leaves *slack* for one instance, whichever may outgrow its
+//! expectation the furthest, to grow to its limit without another being killed:
+//!
+//! ```text
+//! sum + new + slack <= total - reserve        slack = max(memory_max - memory_expect)
+//! ```
+//!
+//! It holds even if all grow to what is expected and one beyond. The *measured* one begins
 //! with what the kernel says is available now and takes away what the instances have still to grow: it
 //! holds even if somebody outside our containers eats the host. A start must fit both.
 //!
@@ -11,7 +18,7 @@
 
 use super::envelope::Share;
 use super::message::{HostCpu, HostMemory};
-use crate::profile::Host;
+use crate::profile::{Host, Pool};
 use crate::quantity::{Bytes, MilliCpu};
 
 /// What one instance costs outside its own cgroup: the engine's shim. About 10 MiB each on Docker 20.10.
@@ -26,14 +33,17 @@ pub(super) struct Promised {
     pub(super) growth: Bytes,
     /// The sum of their `cpus`.
     pub(super) cpu: MilliCpu,
+    /// The furthest that one of them may outgrow its expectation.
+    pub(super) slack: Bytes,
 }
 
 impl Promised {
-    /// Adds one instance.
-    pub(super) fn add(&mut self, share: Share, cpus: MilliCpu) {
+    /// Adds one instance of this pool.
+    pub(super) fn add(&mut self, share: Share, pool: &Pool) {
         self.memory = self.memory.saturating_add(share.promised).saturating_add(OVERHEAD);
         self.growth = self.growth.saturating_add(share.growth);
-        self.cpu = self.cpu.saturating_add(cpus);
+        self.cpu = self.cpu.saturating_add(pool.template.cpus);
+        self.slack = self.slack.max(slack(pool));
     }
 
     /// Adds what another pool has promised.
@@ -41,7 +51,13 @@ impl Promised {
         self.memory = self.memory.saturating_add(other.memory);
         self.growth = self.growth.saturating_add(other.growth);
         self.cpu = self.cpu.saturating_add(other.cpu);
+        self.slack = self.slack.max(other.slack);
     }
+}
+
+/// How far one instance may outgrow what is expected of it.
+pub(super) fn slack(pool: &Pool) -> Bytes {
+    pool.template.memory_max.saturating_sub(pool.memory_expect)
 }
 
 /// What the host has for containers, in all.

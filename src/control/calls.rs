@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use super::Controller;
-use super::admission;
+use super::admission::{self, Room};
+use super::budget::Promised;
 use super::drain::Drain;
 use super::lease::{Lease, Limits, State, WATCHERS};
 use super::message::{
-    Acquire, Call, CallId, Cancelled, End, Failure, LeaseId, Refusal, Reply, Scope, Verdict, WaitFor, What,
-    Why,
+    Acquire, Call, CallId, Cancelled, End, Event, Failure, LeaseId, Output, Refusal, Reply, Scope, Verdict,
+    WaitFor, What, Why,
 };
 use super::timer::Timer;
 use crate::profile::{Class, ClassName, PoolName};
@@ -84,7 +85,13 @@ impl Controller {
             (None, None) => None,
         };
         let never = admission::never_fits(pool, &self.profile.host, &self.belief, self.now);
-        let verdict = admission::request(pool, (&class_name, &class), wait.is_zero(), draining, never);
+        let startable = || {
+            let (host, promised) = (&self.profile.host, self.promised());
+            let room = Room { host, belief: &self.belief, promised, ahead: Promised::default() };
+            admission::startable(pool, &room, self.now)
+        };
+        let class_of = (&class_name, &class);
+        let verdict = admission::request(pool, class_of, wait.is_zero(), draining.or(never), startable);
         if let Verdict::Refuse(why) = verdict {
             return self.refuse(call, request, class_name, why);
         }
@@ -140,9 +147,16 @@ impl Controller {
     }
 
     fn refuse(&mut self, call: CallId, request: Acquire, class: ClassName, why: Why) {
-        let Acquire { lease, pool, .. } = request;
+        let Acquire { lease, pool, tenant, .. } = request;
         let retry_after = self.retry_after(&pool, &lease, &why);
-        self.tell(What::RequestRefused(why.clone()), Some(&pool), None);
+        let event = Event {
+            what: What::RequestRefused(why.clone()),
+            pool: Some(pool.clone()),
+            instance: None,
+            lease: None,
+            tenant: Some(tenant),
+        };
+        self.out.push_back(Output::Tell(event));
         let refusal = Refusal::Limit { why, pool, class, retry_after, lease: None };
         self.reply(call, Reply::Refused(Box::new(refusal)));
     }
@@ -152,7 +166,9 @@ impl Controller {
         let now = self.now;
         let pool = self.pool(pool);
         let queued = pool.queue.len();
-        pool.ends.advise(now, queued, why, lease)
+        let start = pool.last_start.unwrap_or(pool.spec.deadlines.start_timeout);
+        let start = (pool.counts.starting > 0).then_some(start);
+        pool.ends.advise(now, (queued, start), why, lease)
     }
 
     fn get(&mut self, call: CallId, id: &LeaseId, until: Option<(WaitFor, Duration)>) {
@@ -240,7 +256,7 @@ impl Controller {
         let deadline = self.now.after(window);
         let since = self.drain_of(scope).map_or(self.now, |drain| drain.since);
         self.set_drain(scope, Some(Drain { since, deadline, told_empty: false }));
-        self.tell(What::DrainBegan(deadline), scope.pool(), None);
+        self.tell(What::DrainBegan(window), scope.pool(), None);
         for name in self.pools_in(scope) {
             self.empty_pool(&name);
         }

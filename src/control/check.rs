@@ -95,7 +95,8 @@ impl Controller {
         })?;
         self.check_starts(pool)?;
         for (class, queued) in pool.queue.classes() {
-            let most = self.profile.classes[class].max_queued;
+            // Those for whom something was to be started did not count when they came.
+            let most = self.profile.classes[class].max_queued.saturating_add(pool.spec.max_instances);
             ensure(*queued <= most, || format!("{name}: {queued} of class {class} wait, {most} allowed"))?;
         }
         let drained = pool.drain().is_some();

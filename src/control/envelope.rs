@@ -5,6 +5,7 @@
 //!
 //! Not here: adding up (`budget`).
 
+use super::budget::OVERHEAD;
 use super::host::{Figure, UNKNOWN_AFTER};
 use super::message::Reading;
 use crate::profile::Pool;
@@ -20,9 +21,9 @@ pub(super) struct Share {
 }
 
 impl Share {
-    /// One that does not exist yet.
+    /// One that does not exist yet: what it costs outside its cgroup is not taken yet, either.
     pub(super) fn of_new(pool: &Pool) -> Share {
-        Share { promised: pool.memory_expect, growth: pool.memory_expect }
+        Share { promised: pool.memory_expect, growth: pool.memory_expect.saturating_add(OVERHEAD) }
     }
 
     /// One that exists, or will. One that is not there yet, or not for long, counts as a new one; one that

@@ -86,6 +86,8 @@ pub(super) struct Belief {
     pub(super) engine: Engine,
     /// Whether the journal was told that memory is known.
     pub(super) told_known: bool,
+    /// Whether the journal was told that the engine does not answer.
+    pub(super) told_lost: bool,
 }
 
 impl Belief {
@@ -97,6 +99,7 @@ impl Belief {
             pressure: Figure::default(),
             engine: Engine::Unreachable("not asked yet".into()),
             told_known: true,
+            told_lost: false,
         }
     }
 

@@ -208,6 +208,8 @@ pub enum StartFailure {
     NotReady(String),
     /// The first process ended before it was ready.
     Died(Exit),
+    /// It ended so soon after it was ready that the start counts for none.
+    DiedYoung(Exit),
     /// The engine refused or failed.
     Engine(String),
 }
@@ -368,7 +370,7 @@ pub enum Verdict {
 pub enum Why {
     /// As many as may wait are waiting.
     QueueFull {
-        /// Waiting in this class and pool.
+        /// Waiting in this class and pool, those not counted for whom something can be started.
         queued: u32,
         /// The class's `max_queued`.
         limit: u32,
@@ -386,21 +388,22 @@ pub enum Why {
     PoolDraining,
     /// Not even an empty host has room for one.
     NeverFits {
-        /// What one needs.
+        /// What one needs that grows to its limit.
         need: Bytes,
         /// What the host has for containers.
         have: Bytes,
     },
     /// The sum of what instances may come to need would exceed what the host has for them.
     MemoryPromised {
-        /// What one more needs; for refill, with what the requests need that wait for memory already.
+        /// What one more needs, with the slack for one instance to grow to its limit; for refill, with what the
+        /// requests need that wait for memory already.
         need: Bytes,
         /// What is not promised yet.
         have: Bytes,
     },
     /// The host has not enough memory available now.
     MemoryAvailable {
-        /// What one more needs, as above.
+        /// What one more needs, without the slack; for refill, as above.
         need: Bytes,
         /// What is available above the floor, less what the others have still to grow.
         have: Bytes,

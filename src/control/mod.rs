@@ -46,7 +46,7 @@ use self::host::Belief;
 use self::lease::Lease;
 use self::message::{CallId, Event, Input, InstanceId, LeaseId, Output, Reply, What};
 use self::pool::Pool;
-use self::timer::Timers;
+use self::timer::{Timer, Timers};
 use crate::profile::{HostProfile, PoolName};
 use crate::quantity::Instant;
 
@@ -84,6 +84,8 @@ impl Controller {
             .iter()
             .map(|(name, spec)| (name.clone(), Pool::new(name.clone(), spec.clone())))
             .collect();
+        let mut timers = Timers::default();
+        timers.set(Timer::Telemetry, Belief::unknown_at(now));
         Controller {
             profile,
             name,
@@ -99,7 +101,7 @@ impl Controller {
             calls: BTreeMap::new(),
             strangers: BTreeMap::new(),
             drain: None,
-            timers: Timers::default(),
+            timers,
             out: VecDeque::new(),
         }
     }

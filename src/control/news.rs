@@ -39,18 +39,22 @@ impl Controller {
         if engine == self.belief.engine {
             return;
         }
-        let was_reachable = self.belief.engine == Engine::Reachable;
         self.belief.engine = engine.clone();
         match engine {
             Engine::Reachable => {
+                self.belief.told_lost = false;
                 let now = self.now;
                 for pool in self.pools.values_mut() {
                     pool.fortune.forgive(now);
                 }
                 self.tell(What::EngineBack, None, None);
             }
-            Engine::Unreachable(why) if was_reachable => self.tell(What::EngineLost(why), None, None),
-            Engine::Unreachable(_) => {}
+            Engine::Unreachable(why) => {
+                // Once an outage, whatever else is said of it.
+                if !std::mem::replace(&mut self.belief.told_lost, true) {
+                    self.tell(What::EngineLost(why), None, None);
+                }
+            }
         }
     }
 
@@ -159,6 +163,7 @@ impl Controller {
         }
         let took = now.since(instance.born);
         let life = pool.warm_life(id, now);
+        pool.last_start = Some(took);
         pool.fortune.succeeded();
         pool.become_(id, life);
         let instance = pool.instances.get_mut(&id).expect("it became warm just now");
@@ -193,7 +198,7 @@ impl Controller {
         match self.pool(&home).instances[&id].life.clone() {
             Life::Starting { .. } => self.start_failed(id, StartFailure::Died(exit)),
             Life::Warm { since, .. } if now.since(since) < INFANCY => {
-                self.start_failed(id, StartFailure::Died(exit));
+                self.start_failed(id, StartFailure::DiedYoung(exit));
             }
             Life::Warm { .. } => self.stop_instance(id, StopReason::Died),
             Life::Leased { lease } => {

@@ -51,6 +51,8 @@ pub(super) struct Pool {
     pub(super) fortune: Fortune,
     /// When its leases ended lately, for the estimate of when to come back.
     pub(super) ends: Ends,
+    /// How long the last start took that came to something.
+    pub(super) last_start: Option<Duration>,
     /// The drain that was asked for this pool alone.
     pub(super) own_drain: Option<Drain>,
     /// The drain that was asked for the whole host.
@@ -120,6 +122,7 @@ impl Pool {
             demand: Demand::default(),
             fortune: Fortune::default(),
             ends: Ends::default(),
+            last_start: None,
             own_drain: None,
             host_drain: None,
             blocked_by: None,
@@ -201,7 +204,7 @@ impl Pool {
                 Life::Stopping { .. } => share.stopping(),
                 Life::Starting { .. } | Life::Warm { .. } | Life::Leased { .. } => share,
             };
-            sum.add(share, self.spec.template.cpus);
+            sum.add(share, &self.spec);
         }
         sum
     }

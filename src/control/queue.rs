@@ -3,7 +3,7 @@
 //! A request's promised instant is its arrival plus its class's `target_wait`; the earliest promise is
 //! served first, so a class that expects to wait long never delays one that does not by more than the
 //! difference, and within a class it is first come, first served. Each class has a bound of its own on how
-//! many may wait, so that one cannot fill the queue for the other.
+//! many may wait behind those whom starts will serve, so that one cannot fill the queue for the other.
 //!
 //! Joining and leaving are O(log n); telling a place counts.
 //!
@@ -70,6 +70,12 @@ impl Queue {
     /// How many of this class wait.
     pub(super) fn len_of(&self, class: &ClassName) -> u32 {
         self.by_class.get(class).copied().unwrap_or(0)
+    }
+
+    /// How many of this class wait behind the first `served` of all.
+    pub(super) fn behind(&self, served: u32, class: &ClassName) -> u32 {
+        let behind = self.order.values().skip(served as usize).filter(|(_, its, _)| its == class);
+        u32::try_from(behind.count()).expect("the classes' bounds are far below u32::MAX")
     }
 
     /// How many wait in front of this one, itself included.

@@ -8,6 +8,7 @@ use super::Controller;
 use super::admission::{self, Room};
 use super::budget::Promised;
 use super::envelope::Share;
+use super::host::UNKNOWN_AFTER;
 use super::lease::State;
 use super::message::{End, InstanceId, LeaseId, Output, Scope, StartFailure, StopReason, What, Why};
 use super::placement::{self, Urgency};
@@ -111,6 +112,9 @@ impl Controller {
     }
 
     fn watch_telemetry(&mut self) {
+        if self.belief.memory.never_tried() && self.now.since(self.since) <= UNKNOWN_AFTER {
+            return; // The first look is on its way.
+        }
         let known = match self.belief.memory.reading(self.now).known() {
             Ok(_) => None,
             Err(why) => Some(why.to_owned()),
@@ -118,9 +122,7 @@ impl Controller {
         match (known, self.belief.told_known) {
             (Some(why), true) => {
                 self.belief.told_known = false;
-                if self.now.since(self.since) > std::time::Duration::ZERO {
-                    self.tell(What::TelemetryLost(why), None, None);
-                }
+                self.tell(What::TelemetryLost(why), None, None);
             }
             (None, false) => {
                 self.belief.told_known = true;
@@ -236,13 +238,13 @@ impl Controller {
                 });
             if let Some(why) = objection {
                 if matches!(urgency, Urgency::Waiting(_)) && why.is_shortage() {
-                    ahead.add(Share::of_new(&pool.spec), pool.spec.template.cpus);
+                    ahead.add(Share::of_new(&pool.spec), &pool.spec);
                 }
                 self.pool(&next).blocked_by = Some(why);
                 continue;
             }
             if let Some(promised) = &mut promised {
-                promised.add(Share::of_new(&pool.spec), pool.spec.template.cpus);
+                promised.add(Share::of_new(&pool.spec), &pool.spec);
             }
             starting += 1;
             self.start_one(&next);

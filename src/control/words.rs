@@ -3,6 +3,7 @@
 //! The API, the journal and the tool all say it with these, so that one thing is never called by two names.
 
 use std::fmt;
+use std::time::Duration;
 
 use super::message::{
     Cancelled, Deadline, End, Exit, Failure, Interruption, LeaseState, StartFailure, StopReason, What, Why,
@@ -71,15 +72,19 @@ impl fmt::Display for Why {
             Why::WaitExpired { waited, blocked_by: Some(why) } => {
                 write!(f, "waited {}, and could not start because {why}", show_duration(*waited))
             }
-            Why::HostDraining => write!(f, "the host is drained and takes no new work"),
-            Why::PoolDraining => write!(f, "the pool is drained and takes no new work"),
+            Why::HostDraining => write!(f, "the host is under a drain and takes no new work"),
+            Why::PoolDraining => write!(f, "the pool is under a drain and takes no new work"),
             Why::NeverFits { need, have } => {
                 let (need, have) = apart(*need, *have);
                 write!(f, "one instance needs {need}, and the host has {have} for containers in all")
             }
             Why::MemoryPromised { need, have } => {
                 let (need, have) = apart(*need, *have);
-                write!(f, "one more needs {need}, and {have} of the host's memory is not promised yet")
+                write!(
+                    f,
+                    "one more needs {need} with room for one to grow, and {have} of the host's memory is not \
+                     promised yet"
+                )
             }
             Why::MemoryAvailable { need, have } => {
                 let (need, have) = apart(*need, *have);
@@ -138,6 +143,7 @@ impl fmt::Display for StartFailure {
             StartFailure::ImageMissing(image) => write!(f, "the engine has no image `{image}`"),
             StartFailure::NotReady(why) => write!(f, "{why}"),
             StartFailure::Died(exit) => write!(f, "it ended before it was ready ({exit})"),
+            StartFailure::DiedYoung(exit) => write!(f, "it ended soon after it was ready ({exit})"),
             StartFailure::Engine(why) => write!(f, "{why}"),
         }
     }
@@ -251,7 +257,10 @@ impl fmt::Display for What {
             What::LeaseGranted(waited) => write!(f, "lease granted after {}", show_duration(*waited)),
             What::LeaseEnded(end) => write!(f, "lease {}: {end}", end.code()),
             What::RequestRefused(why) => write!(f, "request refused: {why}"),
-            What::DrainBegan(_) => write!(f, "drain began"),
+            What::DrainBegan(Duration::ZERO) => write!(f, "drain began, interrupts what still runs"),
+            What::DrainBegan(window) => {
+                write!(f, "drain began, interrupts what still runs in {}", show_duration(*window))
+            }
             What::Drained => write!(f, "drained: nothing is left"),
             What::Undrained => write!(f, "drain taken back"),
             What::EngineBack => write!(f, "the container engine answers"),

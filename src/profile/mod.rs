@@ -123,7 +123,7 @@ pub struct Class {
     pub target_wait: Duration,
     /// The longest wait a caller may ask for, and the wait of one that does not say.
     pub max_wait: Duration,
-    /// How many requests of this class may wait in one pool.
+    /// How many requests of this class may wait in one pool, beside those for whom it has or makes an instance.
     pub max_queued: u32,
 }
 

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::{End, InstanceId, LeaseId, StartFailure, Tenant, Why};
 use crate::profile::PoolName;
-use crate::quantity::Instant;
 
 /// A transition, for the journal: what happened to what, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,8 +43,8 @@ pub enum What {
     LeaseEnded(End),
     /// A request was refused at once, without a lease.
     RequestRefused(Why),
-    /// A drain began; the time it interrupts.
-    DrainBegan(Instant),
+    /// A drain began, and interrupts what still runs after this long.
+    DrainBegan(Duration),
     /// A drain has emptied what it was for.
     Drained,
     /// A drain was taken back.

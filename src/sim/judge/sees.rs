@@ -58,6 +58,8 @@ impl Judge {
             return Err(format!("{id} is started and the host's memory is not known"));
         };
         let promised: Bytes = there().map(|seen| self.promised(seen)).sum();
+        let slack = there().map(|seen| self.slack(seen)).max().unwrap_or_default();
+        let promised = promised.saturating_add(slack);
         let limit = memory.total.saturating_sub(self.profile.host.reserve_memory.of(memory.total));
         hold(promised <= limit, || format!("{promised} are promised with {id}, of {limit}"))?;
         let floor = self.profile.host.floor.of(memory.total);
@@ -86,6 +88,12 @@ impl Judge {
             Some((held, _)) => spec.template.memory_max.max(held),
         };
         promised.saturating_add(OVERHEAD)
+    }
+
+    /// How far it may outgrow its expectation.
+    fn slack(&self, seen: &Seen) -> Bytes {
+        let spec = &self.profile.pools[&seen.pool];
+        spec.template.memory_max.saturating_sub(spec.memory_expect)
     }
 
     /// The least that an instance will still come to hold.
