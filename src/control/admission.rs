@@ -35,11 +35,10 @@ pub(super) fn request(
     pool: &Pool,
     class: (&ClassName, &Class),
     no_wait: bool,
-    draining: Option<Why>,
-    never: Option<Why>,
+    barred: Option<Why>,
     startable: impl FnOnce() -> u32,
 ) -> Verdict {
-    if let Some(why) = draining.or(never) {
+    if let Some(why) = barred {
         return Verdict::Refuse(why);
     }
     if pool.queue.len() == 0
@@ -78,7 +77,7 @@ pub(super) fn startable(pool: &Pool, room: &Room<'_>, now: Instant) -> u32 {
     let cpu = budget::unpromised_cpu(host, cpu, promised).get();
     let cpu = cpu.checked_div(pool.spec.template.cpus.get()).unwrap_or(cpu);
     let free = pool.spec.max_instances - pool.total();
-    u32::try_from(memory.min(u64::from(cpu))).unwrap_or(u32::MAX).min(free)
+    u32::try_from(memory.min(cpu)).unwrap_or(u32::MAX).min(free)
 }
 
 /// Whether not even an empty host has room for one instance that grows to its limit; `None` also where the

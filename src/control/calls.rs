@@ -91,7 +91,7 @@ impl Controller {
             admission::startable(pool, &room, self.now)
         };
         let class_of = (&class_name, &class);
-        let verdict = admission::request(pool, class_of, wait.is_zero(), draining, never, startable);
+        let verdict = admission::request(pool, class_of, wait.is_zero(), draining.or(never), startable);
         if let Verdict::Refuse(why) = verdict {
             return self.refuse(call, request, class_name, why);
         }

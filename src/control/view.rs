@@ -93,6 +93,7 @@ impl Controller {
             since: self.since,
             ready: self.belief.engine == Engine::Reachable
                 && memory.known().is_ok()
+                && self.belief.cpu.reading(now).known().is_ok()
                 && self.drain.is_none()
                 && self.pools.values().all(stocked),
             cpu: self.belief.cpu.reading(now),

@@ -19,7 +19,7 @@ use crate::docker::{ContainerId, Docker, DockerError, Life};
 
 /// The engine notes an end within milliseconds. An end is told without its exit code rather than later: until it
 /// is told, what has ended looks alive.
-const EXIT_NOTED_WITHIN: Duration = Duration::from_millis(500);
+const EXIT_NOTED_WITHIN: Duration = Duration::from_secs(2);
 
 /// Between two looks at whether the engine has noted the end.
 const LOOK_AGAIN: Duration = Duration::from_millis(20);

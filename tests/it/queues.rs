@@ -15,7 +15,10 @@ async fn slots_and_queue_are_filled_to_the_last_place_and_the_next_is_told_when_
     for warm in [0, 2] {
         let warmth = format!("max_instances = 2\nwarm = {{ min = {warm}, max = {warm} }}");
         let Some(host) = Host::with(&format!("{SANDBOX}{warmth}\n{class}")).await else { return };
-        host.until_warm("sandbox", warm).await;
+        // Before the engine answers and the host was measured nothing can be started, and there is no slot.
+        let first = host.acquire("sandbox").await;
+        host.release(&first.id).await;
+        host.until_pool("sandbox", |pool| pool.warm == warm && pool.starting + pool.stopping == 0).await;
         exactly_two_and_three_are_taken(&host).await;
     }
 }
