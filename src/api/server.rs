@@ -24,11 +24,10 @@ use hyper_util::service::TowerToHyperService;
 use nix::sys::stat::{Mode, umask};
 use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
 use super::problem::Problem;
-use crate::auth::tenant_of;
+use crate::auth::Tenants;
 use crate::control::message::Tenant;
 
 /// Connections at once; callers that wait for a lease hold one each. The rest waits in the kernel's backlog.
@@ -37,8 +36,6 @@ const CONNECTIONS: usize = 4096;
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
 /// The largest body that is read takes milliseconds on a Unix socket.
 const BODY_DEADLINE: Duration = Duration::from_secs(30);
-/// A directory service that has not said by then how a user is called may not say it for minutes.
-const NAME_DEADLINE: Duration = Duration::from_secs(2);
 
 /// A socket that cannot be had.
 #[derive(Debug, thiserror::Error)]
@@ -114,13 +111,14 @@ async fn read_body_within(limit: Duration, request: Request) -> Result<Request, 
 /// Serves until the future is dropped; open connections end with the runtime.
 pub async fn serve(listener: UnixListener, router: Router) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let tenants = Tenants::default();
     loop {
         let place = places.clone().acquire_owned().await.expect("the semaphore is never closed");
         match listener.accept().await {
             Ok((stream, _)) => {
-                let router = router.clone();
+                let (router, tenants) = (router.clone(), tenants.clone());
                 tokio::spawn(async move {
-                    serve_one(stream, router).await;
+                    serve_one(stream, router, &tenants).await;
                     drop(place);
                 });
             }
@@ -130,17 +128,12 @@ pub async fn serve(listener: UnixListener, router: Router) {
     }
 }
 
-async fn serve_one(stream: UnixStream, router: Router) {
+async fn serve_one(stream: UnixStream, router: Router, tenants: &Tenants) {
     let Ok(peer) = stream.peer_cred() else {
         return; // The caller left before it could be asked who it is.
     };
-    let uid = peer.uid();
-    let tenant = match timeout(NAME_DEADLINE, spawn_blocking(move || tenant_of(uid))).await {
-        Ok(Ok(tenant)) => tenant,
-        Ok(Err(_)) => return, // The runtime is ending.
-        Err(_) => format!("uid-{uid}"),
-    };
-    let service = TowerToHyperService::new(router.layer(axum::Extension(Tenant(tenant.into()))));
+    let tenant = tenants.of(peer.uid()).await;
+    let service = TowerToHyperService::new(router.layer(axum::Extension(Tenant(tenant))));
     // A connection's error is its caller's leaving or speaking something else than HTTP: nobody else's concern.
     let _ = http1::Builder::new()
         .timer(TokioTimer::new())
