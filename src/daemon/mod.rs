@@ -26,7 +26,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use self::engine::{Address, Slot};
-use self::journal::Journal;
+use self::journal::{Journal, Lines};
 use self::keeper::Keepers;
 use self::look::Eyes;
 use self::turn::Turns;
@@ -38,6 +38,7 @@ use crate::docker::Owner;
 use crate::gateway::Gateway;
 use crate::netns::Netns;
 use crate::profile::HostProfile;
+use crate::systemd::catalog;
 
 /// Facts that may stand before the loop; who brings one waits when it is behind.
 const FACTS: usize = 1024;
@@ -57,6 +58,7 @@ struct World {
     engine: Slot,
     gateway: Gateway,
     eyes: Eyes,
+    lines: Lines,
     facts: mpsc::Sender<Input>,
 }
 
@@ -87,7 +89,8 @@ pub async fn run(profile: HostProfile, places: Places) -> anyhow::Result<()> {
     let (facts, incoming) = mpsc::channel(FACTS);
     let eyes = Eyes::open(facts.clone()).context("cannot start the measuring thread")?;
     let gateway = Gateway::new(Netns::spawn().context("cannot start the thread that enters namespaces")?);
-    let world = World { engine: Slot::default(), gateway: gateway.clone(), eyes, facts };
+    let world =
+        World { engine: Slot::default(), gateway: gateway.clone(), eyes, lines: journal.lines(), facts };
     let (desk, counter) = Desk::new();
     let turns = Turns {
         pools: Turns::pools_of(&profile),
@@ -103,14 +106,14 @@ pub async fn run(profile: HostProfile, places: Places) -> anyhow::Result<()> {
     let router = Api::new(desk, gateway, LeaseIds::new(&host, &boot)).router();
     let owner = Owner { host, boot, run };
     let follow = engine::follow(world, Address { socket: places.engine, owner });
-    tracing::info!("serving at `{}`", places.socket.display());
+    tracing::info!(message_id = catalog::SERVING.id, "serving at `{}`", places.socket.display());
     let mut turning = tokio::spawn(turns.run());
     tokio::select! {
         ended = &mut turning => ended.context("the loop broke")?,
         ended = tokio::spawn(server::serve(listener, router)) => ended.context("the server broke")?,
         ended = tokio::spawn(follow) => ended.context("the engine's follower broke")?,
-        _ = terminate.recv() => tracing::info!("told to end, leaving instances as they are"),
-        _ = interrupt.recv() => tracing::info!("told to end, leaving instances as they are"),
+        _ = terminate.recv() => tracing::info!(message_id = catalog::ENDING.id, "told to end, leaving instances as they are"),
+        _ = interrupt.recv() => tracing::info!(message_id = catalog::ENDING.id, "told to end, leaving instances as they are"),
     }
     // Whoever comes next makes its own; a path that is gone already is as well.
     let _ = std::fs::remove_file(&places.socket);
