@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build images demo test host-test bench fmt lint clean cargo root
+.PHONY: help build images demo test host-test bench deb tarball sbom audit fmt lint clean cargo root
 
 # Finds a container engine, or starts one for the time of the command; see the script.
 ENGINE := packaging/engine.sh run --
@@ -35,6 +35,35 @@ host-test: cargo root ## boot a machine with systemd and cgroup v2, and test sto
 bench: cargo root ## measure what lending, looking and the daemon itself cost, against their bars
 	$(ENGINE) sh -c '$(IMAGES) --only tiny && \
 	    cargo build --release --bins --example bench && cargo run --quiet --release --example bench'
+
+# Paths of the machine that builds are left out, and times are the last commit's, so that the same sources give the same
+# packages anywhere with the same compiler.
+PACKAGE := STOKER_BUILD="$$(git describe --always --dirty 2>/dev/null || echo unknown)" \
+    SOURCE_DATE_EPOCH="$$(git log -1 --format=%ct 2>/dev/null || stat -c %Y Cargo.lock)" CARGO_INCREMENTAL=0 \
+    RUSTFLAGS="--remap-path-prefix=$$PWD=. --remap-path-prefix=$${CARGO_HOME:-$$HOME/.cargo}=cargo" \
+    CARGO_TARGET_DIR=target/package
+# tool NAME: installs a cargo tool of that name where there is none.
+tool = command -v cargo-$(1) >/dev/null || cargo install --locked cargo-$(1)
+
+deb: docs ## build the package for Debian and Ubuntu (target/deb)
+	$(call tool,deb)
+	rm -rf target/deb && mkdir -p target/deb
+	$(PACKAGE) cargo deb --locked --output target/deb/
+	@ls target/deb/*.deb
+
+# What the .deb has, for other distributions, with a script that puts it there.
+tarball: deb ## build the archive for other distributions (target/tarball)
+	packaging/tarball.sh target/deb/*.deb target/tarball
+
+sbom: cargo ## list what is built in, as CycloneDX (target/sbom)
+	$(call tool,cyclonedx)
+	cargo cyclonedx --format json --spec-version 1.5 --describe binaries
+	rm -rf target/sbom && mkdir -p target/sbom && mv stokerd_bin.cdx.json stokerctl_bin.cdx.json target/sbom/
+	@ls target/sbom/*
+
+audit: cargo ## ask for known faults and unfit licences of what is built in
+	$(call tool,deny)
+	cargo deny check
 
 fmt: cargo ## format the source
 	cargo fmt

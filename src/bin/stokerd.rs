@@ -14,7 +14,7 @@ use stoker::{profile, systemd};
 /// It measures what the host really has, keeps instances of each pool warm, lends them out, and refuses in
 /// time what does not fit. SIGTERM ends it and leaves instances alone; `stokerctl drain` empties the host.
 #[derive(Debug, Parser)]
-#[command(name = "stokerd", version, after_help = exit::DAEMON_HELP)]
+#[command(name = "stokerd", version = stoker::ctl::version::version(), after_help = exit::DAEMON_HELP)]
 struct Arguments {
     /// The host profile.
     #[arg(long, value_name = "FILE", default_value = "/etc/stoker/host.toml")]

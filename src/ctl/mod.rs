@@ -11,6 +11,7 @@ mod logs;
 mod look;
 mod operate;
 mod verbs;
+pub mod version;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -28,7 +29,7 @@ pub const DEFAULT_SOCKET: &str = "/run/stoker.sock";
 
 /// Asks a stokerd: what it has, and for a browser or a sandbox.
 #[derive(Debug, Parser)]
-#[command(name = "stokerctl", version, after_help = exit::HELP, subcommand_required = true)]
+#[command(name = "stokerctl", version = version::version(), after_help = exit::HELP, subcommand_required = true)]
 struct Arguments {
     /// Where stokerd serves.
     #[arg(long, value_name = "PATH", env = "STOKER_SOCKET", default_value = DEFAULT_SOCKET, global = true)]

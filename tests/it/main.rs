@@ -6,6 +6,7 @@ mod host;
 mod level;
 
 mod commands;
+mod crates;
 mod deadlines;
 mod demo;
 mod docker;
