@@ -55,11 +55,10 @@ deb: docs ## build the package for Debian and Ubuntu (target/deb)
 tarball: deb ## build the archive for other distributions (target/tarball)
 	packaging/tarball.sh target/deb/*.deb target/tarball
 
-sbom: cargo ## list what is built in, as CycloneDX (target/sbom)
+sbom: cargo ## list what is built in, as CycloneDX (target/sbom/stoker.cdx.json)
 	$(call tool,cyclonedx)
-	cargo cyclonedx --format json --spec-version 1.5 --describe binaries
-	rm -rf target/sbom && mkdir -p target/sbom && mv stokerd_bin.cdx.json stokerctl_bin.cdx.json target/sbom/
-	@ls target/sbom/*
+	SOURCE_DATE_EPOCH="$$(git log -1 --format=%ct)" cargo cyclonedx --format json --spec-version 1.5 --describe crate
+	mkdir -p target/sbom && mv stoker.cdx.json target/sbom/
 
 audit: cargo ## ask for known faults and unfit licences of what is built in
 	$(call tool,deny)
