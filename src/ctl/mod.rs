@@ -9,6 +9,7 @@ pub mod exit;
 mod forward;
 mod look;
 mod operate;
+mod profile;
 mod verbs;
 
 use std::io::{IsTerminal, Write};
@@ -169,10 +170,18 @@ struct Drain {
 
 #[derive(Debug, Subcommand)]
 enum ProfileVerb {
-    /// Report every mistake of a profile
+    /// Report every mistake of this host's profile, or of these files
     Check {
-        /// The profile
-        file: PathBuf,
+        /// Layers of one profile, a later over an earlier; this host's where absent
+        files: Vec<PathBuf>,
+    },
+    /// What holds here: each value that is written, with the file and line it comes from
+    Show {
+        /// Also what is not written, with its default
+        #[arg(long)]
+        all: bool,
+        /// Layers of one profile, a later over an earlier; this host's where absent
+        files: Vec<PathBuf>,
     },
 }
 
@@ -231,7 +240,8 @@ impl Tool {
             Verb::Forward(forward) => self.forward(forward).await,
             Verb::Drain(drain) => self.drain(drain).await,
             Verb::Undrain { pool } => self.undrain(pool.as_deref()).await,
-            Verb::Profile { verb: ProfileVerb::Check { file } } => self.check_profile(&file),
+            Verb::Profile { verb: ProfileVerb::Check { files } } => self.check_profile(files),
+            Verb::Profile { verb: ProfileVerb::Show { all, files } } => self.show_profile(files, all),
         }
     }
 
