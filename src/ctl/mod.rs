@@ -5,6 +5,7 @@
 //!
 //! Not here: any decision. The tool asks the daemon, and checks profiles with the daemon's own code.
 
+pub mod daemon;
 pub mod exit;
 mod forward;
 mod look;
@@ -95,6 +96,8 @@ enum Verb {
         /// One pool; the whole host where absent
         pool: Option<String>,
     },
+    /// Have stokerd read its profile anew; shows what has changed
+    Reload,
     /// Host profiles
     Profile {
         #[command(subcommand)]
@@ -240,6 +243,7 @@ impl Tool {
             Verb::Forward(forward) => self.forward(forward).await,
             Verb::Drain(drain) => self.drain(drain).await,
             Verb::Undrain { pool } => self.undrain(pool.as_deref()).await,
+            Verb::Reload => self.reload().await,
             Verb::Profile { verb: ProfileVerb::Check { files } } => self.check_profile(files),
             Verb::Profile { verb: ProfileVerb::Show { all, files } } => self.show_profile(files, all),
         }

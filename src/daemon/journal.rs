@@ -104,7 +104,8 @@ fn is_trouble(what: &What) -> bool {
         What::InstanceStartFailed(_)
         | What::InstanceStuck(..)
         | What::EngineLost(_)
-        | What::TelemetryLost(_) => true,
+        | What::TelemetryLost(_)
+        | What::ReloadRefused(_) => true,
         What::InstanceStarting
         | What::InstanceWarm(_)
         | What::InstanceStopping(_)
@@ -116,6 +117,9 @@ fn is_trouble(what: &What) -> bool {
         | What::DrainBegan(_)
         | What::Drained
         | What::Undrained
+        | What::ProfileChanged(_)
+        | What::ProfileReloaded(_)
+        | What::PoolGone
         | What::EngineBack
         | What::TelemetryBack => false,
     }
@@ -137,6 +141,10 @@ fn state_and_reason(what: &What) -> (&'static str, Option<&'static str>) {
         What::DrainBegan(_) => ("draining", None),
         What::Drained => ("drained", None),
         What::Undrained => ("undrained", None),
+        What::ProfileChanged(_) => ("profile_changed", None),
+        What::ProfileReloaded(_) => ("profile_reloaded", None),
+        What::ReloadRefused(_) => ("profile_refused", Some("cannot_change")),
+        What::PoolGone => ("pool_gone", None),
         What::EngineBack => ("engine_reachable", None),
         What::EngineLost(_) => ("engine_unreachable", None),
         What::TelemetryLost(_) => ("telemetry_unknown", None),

@@ -71,8 +71,8 @@ pub struct Change {
 impl fmt::Display for Change {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match (&self.from, &self.to) {
-            (None, Some(to)) => write!(f, "{}: new: {to}", self.key),
-            (Some(from), None) => write!(f, "{}: gone, was {from}", self.key),
+            (None, Some(to)) => write!(f, "{}: not there -> {to}", self.key),
+            (Some(from), None) => write!(f, "{}: {from} -> not there", self.key),
             (from, to) => {
                 let text = |side: &Option<String>| side.clone().unwrap_or_default();
                 write!(f, "{}: {} -> {}", self.key, text(from), text(to))
