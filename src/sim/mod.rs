@@ -252,7 +252,7 @@ impl World {
         let seconds = options.trouble.as_secs();
         let scopes = self.scopes();
         let Faults { outages, blind, hog, drains, strangers, reloads, .. } = self.faults;
-        for _ in 0..seconds / 30 {
+        for _ in 0..seconds / 25 {
             let from = Instant::BOOT.after(Duration::from_secs(self.rng.u64(2..seconds)));
             let until = from.after(Duration::from_secs(self.rng.u64(1..25)));
             let scope = scopes[self.rng.usize(0..scopes.len())].clone();

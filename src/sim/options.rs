@@ -99,8 +99,8 @@ impl Options {
             strangers: often(1) == 1,
             reloads: often(1) == 1,
         };
-        let (profile, memory, cores) = host(&mut rng);
-        let others = (0..3).map(|_| host(&mut rng).0).collect();
+        let (profile, memory, cores) = host(&mut rng, true);
+        let others = (0..3).map(|_| host(&mut rng, false).0).collect();
         Options {
             seed,
             profile,
@@ -130,10 +130,14 @@ impl fmt::Display for Options {
 }
 
 /// A host of one to three pools, and just so large that all stock fits and not all that may be asked for.
-fn host(rng: &mut Rng) -> (String, Bytes, MilliCpu) {
+/// Where it need not be whole, it may lack a pool.
+fn host(rng: &mut Rng, whole: bool) -> (String, Bytes, MilliCpu) {
     let mut pools = String::new();
     let (mut memory, mut cpus) = (0, 0);
     for (name, kind) in [("chrome", "browser"), ("python", "sandbox")] {
+        if !whole && name == "chrome" && rng.bool() {
+            continue;
+        }
         let (min, more) = (rng.u64(0..=3), rng.u64(0..=3));
         // Few enough that two draws are equal now and then, and only something else changes.
         let (expect, cpu) = (64 * rng.u64(2..=4), [250, 500][rng.usize(0..2)]);
