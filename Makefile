@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build images demo test host-test bench fmt lint clean cargo root
+.PHONY: help build images demo test host-test bench docs fmt lint clean cargo root
 
 # Finds a container engine, or starts one for the time of the command; see the script.
 ENGINE := packaging/engine.sh run --
@@ -35,6 +35,10 @@ host-test: cargo root ## boot a machine with systemd and cgroup v2, and test sto
 bench: cargo root ## measure what lending, looking and the daemon itself cost, against their bars
 	$(ENGINE) sh -c '$(IMAGES) --only tiny && \
 	    cargo build --release --bins --example bench && cargo run --quiet --release --example bench'
+
+docs: cargo ## write manual pages and completions (target/man, target/completions), and packaging/host.toml
+	cargo run --quiet --example docs -- target
+	cargo run --quiet --example docs -- --host-toml packaging/host.toml
 
 fmt: cargo ## format the source
 	cargo fmt

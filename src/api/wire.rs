@@ -181,7 +181,7 @@ pub struct PoolBody {
     #[serde(default)]
     pub outdated: u32,
     /// The profile has it no more: what is left of it runs out.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub removed: bool,
     /// The operator's ceiling on instances in any state.
     pub max_instances: u32,

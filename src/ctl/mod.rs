@@ -19,7 +19,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::api::client::{Client, ClientError};
 use crate::quantity::parse_duration;
@@ -186,6 +186,11 @@ enum ProfileVerb {
         /// Layers of one profile, a later over an earlier; this host's where absent
         files: Vec<PathBuf>,
     },
+}
+
+/// The arguments as clap has them: its manual page and completions are written from them.
+pub fn command() -> clap::Command {
+    Arguments::command()
 }
 
 /// Reads `NAME=VALUE`.

@@ -315,16 +315,16 @@ mod tests {
         let told: Vec<String> =
             changes(&profile(old), &profile(new)).iter().map(ToString::to_string).collect();
         insta::assert_snapshot!(told.join("\n"), @r#"
-        class.late: new: max_wait 5m
+        class.late: not there -> max_wait 5m
         host.max_starts: 3 -> 5
-        pool.p.env.B: gone, was (not shown)
+        pool.p.env.B: (not shown) -> not there
         pool.p.env.TOKEN: (not shown) -> (not shown)
         pool.p.image: "i" -> "i2"
-        pool.p.user: gone, was "1000"
+        pool.p.user: "1000" -> not there
         pool.p.warm.max: 1 -> 2
         pool.p.warm.min: 1 -> 2
-        pool.q: gone, was browser j
-        pool.r: new: browser k
+        pool.q: browser j -> not there
+        pool.r: not there -> browser k
         "#);
     }
 }
