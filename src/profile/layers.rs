@@ -30,6 +30,9 @@ pub const LOCAL: &str = "/etc/stoker";
 const MAIN: &str = "host.toml";
 const DROP_INS: &str = "host.toml.d";
 
+/// Most drop-ins of a folder: one for each pool that a host may have, and as many again. More are a mishap.
+const MOST_DROP_INS: usize = 128;
+
 /// Where a profile is read from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Layers {
@@ -72,10 +75,8 @@ impl Layers {
         let mut drop_ins = BTreeMap::new();
         for folder in &folders {
             // The operator's comes second and takes the name.
-            drop_ins.extend(
-                drop_ins_of(folder)
-                    .map_err(|source| Reported::Unreadable { path: folder.clone(), source })?,
-            );
+            let found = drop_ins_of(folder);
+            drop_ins.extend(found.map_err(|source| Reported::Unreadable { path: folder.clone(), source })?);
         }
         files.extend(drop_ins.into_values());
         if files.is_empty() {
@@ -123,6 +124,9 @@ fn drop_ins_of(folder: &Path) -> io::Result<Vec<(std::ffi::OsString, PathBuf)>> 
     let mut found = Vec::new();
     for entry in entries {
         let entry = entry?;
+        if found.len() == MOST_DROP_INS {
+            return Err(io::Error::other(format!("it has more than {MOST_DROP_INS} drop-ins")));
+        }
         let path = entry.path();
         // Editors leave files behind that begin with a dot.
         let hidden = entry.file_name().as_encoded_bytes().starts_with(b".");

@@ -17,11 +17,12 @@ impl Judge {
         match output {
             Output::Start { instance, pool, made, .. } => self.see_start(*instance, pool, made),
             Output::Stop { instance, .. } => self.see_stop(*instance),
-            Output::Probe { instance, .. } => {
+            Output::Probe { instance, probe } => {
                 let seen = self.instances.get_mut(instance).ok_or("a probe of nothing")?;
                 seen.asked = true;
                 let idle = seen.ready && !seen.stop && seen.lent.is_none();
-                hold(idle, || format!("{instance} is probed and is {seen:?}"))
+                let right = idle && *probe == seen.made.template.probe;
+                hold(right, || format!("{instance} is probed and is {seen:?}"))
             }
             Output::Reply(call, reply) => self.see_reply(*call, reply),
             Output::Tell(event) => self.see_event(event),

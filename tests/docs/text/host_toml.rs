@@ -61,7 +61,9 @@ fn told(key: &Key) -> String {
 fn line(key: &Key, value: impl Fn(&Usual) -> Option<&'static str>) -> String {
     match key.usual {
         Usual::Open(what, example) => format!("# By default {what}. Such as: {} = {example}\n", key.name),
-        _ => value(&key.usual).map_or(String::new(), |value| format!("#{} = {value}\n", key.name)),
+        Usual::Is(_) | Usual::Required(_) | Usual::ByKind { .. } | Usual::ByClass { .. } => {
+            value(&key.usual).map_or(String::new(), |value| format!("#{} = {value}\n", key.name))
+        }
     }
 }
 
