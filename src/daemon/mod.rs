@@ -27,7 +27,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::mpsc;
 
 use self::engine::{Address, Slot};
-use self::journal::Journal;
+use self::journal::{Journal, Lines};
 use self::keeper::Keepers;
 use self::look::Eyes;
 use self::turn::Turns;
@@ -40,6 +40,7 @@ use crate::docker::Owner;
 use crate::gateway::Gateway;
 use crate::netns::Netns;
 use crate::profile::{HostProfile, Layers};
+use crate::systemd::catalog;
 
 /// Facts that may stand before the loop; who brings one waits when it is behind.
 const FACTS: usize = 1024;
@@ -59,6 +60,7 @@ struct World {
     engine: Slot,
     gateway: Gateway,
     eyes: Eyes,
+    lines: Lines,
     facts: mpsc::Sender<Input>,
 }
 
@@ -91,7 +93,8 @@ pub async fn run(profile: HostProfile, layers: Layers, places: Places) -> anyhow
     let (facts, incoming) = mpsc::channel(FACTS);
     let eyes = Eyes::open(facts.clone()).context("cannot start the measuring thread")?;
     let gateway = Gateway::new(Netns::spawn().context("cannot start the thread that enters namespaces")?);
-    let world = World { engine: Slot::default(), gateway: gateway.clone(), eyes, facts };
+    let world =
+        World { engine: Slot::default(), gateway: gateway.clone(), eyes, lines: journal.lines(), facts };
     let (desk, counter) = Desk::new();
     let turns = Turns {
         controller: Controller::new(profile, host.clone(), run, clock::now()),
@@ -108,15 +111,15 @@ pub async fn run(profile: HostProfile, layers: Layers, places: Places) -> anyhow
     let router = Api::new(desk, gateway, LeaseIds::new(&host, &boot), reloads).router();
     let owner = Owner { host, boot, run };
     let follow = engine::follow(world, Address { socket: places.engine, owner });
-    tracing::info!("serving at `{}`", places.socket.display());
+    tracing::info!(message_id = catalog::SERVING.id, "serving at `{}`", places.socket.display());
     let mut turning = tokio::spawn(turns.run());
     tokio::select! {
         ended = &mut turning => ended.context("the loop broke")?,
         ended = tokio::spawn(server::serve(listener, router)) => ended.context("the server broke")?,
         ended = tokio::spawn(reloading) => ended.context("the reloader broke")?,
         ended = tokio::spawn(follow) => ended.context("the engine's follower broke")?,
-        _ = terminate.recv() => tracing::info!("told to end, leaving instances as they are"),
-        _ = interrupt.recv() => tracing::info!("told to end, leaving instances as they are"),
+        _ = terminate.recv() => tracing::info!(message_id = catalog::ENDING.id, "told to end, leaving instances as they are"),
+        _ = interrupt.recv() => tracing::info!(message_id = catalog::ENDING.id, "told to end, leaving instances as they are"),
     }
     // Whoever comes next makes its own; a path that is gone already is as well.
     let _ = std::fs::remove_file(&places.socket);

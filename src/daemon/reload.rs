@@ -17,6 +17,7 @@ use crate::api::reload::{Incoming, Outcome};
 use crate::api::wire::{MistakeBody, Reloaded};
 use crate::control::message::{Call, Reply};
 use crate::profile::{HostProfile, Layers};
+use crate::systemd::catalog;
 
 /// A few small files on the host's own disk; a disk that takes longer is in trouble, and the profile stays.
 const READ_WITHIN: Duration = Duration::from_secs(10);
@@ -44,6 +45,7 @@ async fn reload(layers: &Layers, desk: &Desk) -> Outcome {
         Ok(profile) => profile,
         Err(problem) => {
             tracing::warn!(
+                message_id = catalog::PROFILE_REFUSED.id,
                 stoker_state = "profile_refused",
                 stoker_reason = "bad_profile",
                 "profile not reloaded, going on with the one there was: {}",

@@ -15,7 +15,7 @@ use super::journal::Journal;
 use super::keeper::Keepers;
 use crate::api::desk::{Counter, Left, Question, acquires, granted_lease};
 use crate::control::Controller;
-use crate::control::message::{Call, CallId, Input, Output, Reply};
+use crate::control::message::{Call, CallId, Input, Output, Reply, What};
 use crate::gateway::Gateway;
 
 /// Words in one turn; some microseconds each.
@@ -127,7 +127,14 @@ impl Turns {
             Output::Stop { instance, grace } => self.keepers.stop(instance, grace),
             Output::Probe { instance, probe } => self.keepers.probe(instance, &probe),
             Output::Reply(call, reply) => self.answer(call, reply),
-            Output::Tell(event) => self.journal.tell(event),
+            Output::Tell(event) => {
+                if let (What::LeaseGranted(_), Some(instance), Some(lease)) =
+                    (&event.what, event.instance, &event.lease)
+                {
+                    self.keepers.lent(instance, lease);
+                }
+                self.journal.tell(event);
+            }
         }
     }
 

@@ -203,6 +203,7 @@ impl List {
         self.add("idle_timeout", Some(text(&spell_time(deadlines.idle_timeout))));
         self.add("max_runtime", Some(text(&spell_time(deadlines.max_runtime))));
         self.add("stop_timeout", Some(text(&spell_time(deadlines.stop_timeout))));
+        self.add("journal_output", Some(pool.journal_output.to_string()));
     }
 }
 

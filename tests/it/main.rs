@@ -17,6 +17,7 @@ mod growth;
 mod lives;
 mod mistakes;
 mod netns_sockets;
+mod output;
 mod profiles;
 mod queues;
 mod reloads;

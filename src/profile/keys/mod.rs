@@ -454,4 +454,12 @@ pub const KEYS: &[Key] = &[
         meaning: "From the polite signal to the kill.",
         reason: "A browser ends within a quarter of a second; five are for one that swaps or hangs.",
     },
+    Key {
+        table: POOL,
+        name: "journal_output",
+        range: Range::Flag,
+        usual: both("false"),
+        meaning: "Whether what its instances write goes to the journal, too, as entries with pool, instance and lease.",
+        reason: "It is the callers' words and the journal is the operator's: nothing goes there unasked.",
+    },
 ];
