@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build images demo test host-test bench deb tarball sbom audit fmt lint clean cargo root
+.PHONY: help build images demo test host-test bench docs deb tarball sbom audit fmt lint clean cargo root
 
 # Finds a container engine, or starts one for the time of the command; see the script.
 ENGINE := packaging/engine.sh run --
@@ -36,6 +36,11 @@ bench: cargo root ## measure what lending, looking and the daemon itself cost, a
 	$(ENGINE) sh -c '$(IMAGES) --only tiny && \
 	    cargo build --release --bins --example bench && cargo run --quiet --release --example bench'
 
+docs: cargo ## write manual pages, completions and the catalog (target/docs), and packaging/host.toml
+	rm -rf target/docs
+	cargo run --quiet --example docs -- target/docs
+	cargo run --quiet --example docs -- --host-toml packaging/host.toml
+
 # Paths of the machine that builds are left out, and times are the last commit's, so that the same sources give the same
 # packages anywhere with the same compiler.
 PACKAGE := STOKER_BUILD="$$(git describe --always --dirty 2>/dev/null || echo unknown)" \
@@ -60,9 +65,10 @@ sbom: cargo ## list what is built in, as CycloneDX (target/sbom/stoker.cdx.json)
 	SOURCE_DATE_EPOCH="$$(git log -1 --format=%ct)" cargo cyclonedx --format json --spec-version 1.5 --describe crate
 	mkdir -p target/sbom && mv stoker.cdx.json target/sbom/
 
-audit: cargo ## ask for known faults and unfit licences of what is built in
+audit: cargo ## ask for unfit licences and known faults of what is built in (these from the network)
 	$(call tool,deny)
-	cargo deny check
+	cargo deny --offline check licenses bans sources
+	cargo deny check advisories
 
 fmt: cargo ## format the source
 	cargo fmt

@@ -23,7 +23,7 @@
 //! | room | what it is |
 //! |---|---|
 //! | [`quantity`] | bytes, cores, shares and points in time, with their units in the type |
-//! | [`profile`] | the host profile: TOML text to checked values, every mistake with its file and line |
+//! | [`profile`] | the host profile: layers of TOML to checked values, every mistake and every value with its file and line |
 //! | [`control`] | the brain: pure, decides, never acts; [`control::message`] has every word of it |
 //! | [`measure`] | `/proc`, cgroup v1 and v2, pressure: one sample a look |
 //! | [`docker`] | instances as containers |
@@ -62,6 +62,13 @@
 //! listing, at most fifteen seconds later, would show the container stopped or gone. The lease ends `failed`, the slot
 //! is free when the container is removed, and the pool refills. Late and doubled words find a state that they
 //! no longer fit, and change nothing.
+//!
+//! # One reload
+//!
+//! `daemon` reads all layers beside the loop; one with a mistake goes no further. A right one is a call like any other,
+//! and [`control`] decides what follows: it tells the difference, lets new pools begin and old ones run out, and
+//! exchanges what is warm of an older template one at a time. Each instance keeps the pool as it was made from: what
+//! it is counted, probed and stopped as never changes under it.
 //!
 //! # Where this differs from the design it was built from
 //!

@@ -5,33 +5,11 @@ use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
+use stoker::ctl::daemon::Arguments;
 use stoker::ctl::exit;
 use stoker::daemon::{self, Places};
-use stoker::{profile, systemd};
-
-/// Lends the browsers and sandboxes of this host.
-///
-/// It measures what the host really has, keeps instances of each pool warm, lends them out, and refuses in
-/// time what does not fit. SIGTERM ends it and leaves instances alone; `stokerctl drain` empties the host.
-#[derive(Debug, Parser)]
-#[command(name = "stokerd", version = stoker::ctl::version::version(), after_help = exit::DAEMON_HELP)]
-struct Arguments {
-    /// The host profile.
-    #[arg(long, value_name = "FILE", default_value = "/etc/stoker/host.toml")]
-    profile: PathBuf,
-
-    /// Where the API is served.
-    #[arg(long, value_name = "PATH", env = "STOKER_SOCKET", default_value = stoker::ctl::DEFAULT_SOCKET)]
-    socket: PathBuf,
-
-    /// The container engine: a path, or a `unix://` address.
-    #[arg(long, value_name = "ADDRESS", env = "DOCKER_HOST", default_value = "unix:///var/run/docker.sock")]
-    engine: String,
-
-    /// Check the profile and end.
-    #[arg(long)]
-    check: bool,
-}
+use stoker::profile::Layers;
+use stoker::systemd;
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -46,7 +24,8 @@ fn main() -> ExitCode {
 }
 
 fn start(arguments: Arguments) -> anyhow::Result<()> {
-    let profile = profile::read(&arguments.profile)?;
+    let layers = Layers::of(arguments.profile);
+    let profile = layers.read()?.profile;
     if arguments.check {
         return Ok(());
     }
@@ -64,5 +43,5 @@ fn start(arguments: Arguments) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    runtime.block_on(daemon::run(profile, Places { socket: arguments.socket, engine }))
+    runtime.block_on(daemon::run(profile, layers, Places { socket: arguments.socket, engine }))
 }

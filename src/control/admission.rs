@@ -42,7 +42,7 @@ pub(super) fn request(
         return Verdict::Refuse(why);
     }
     if pool.queue.len() == 0
-        && let Some((_, instance)) = pool.ready.first()
+        && let Some((.., instance)) = pool.ready.first()
     {
         return Verdict::Grant(*instance);
     }
@@ -76,7 +76,8 @@ pub(super) fn startable(pool: &Pool, room: &Room<'_>, now: Instant) -> u32 {
     let memory = ledger.min(budget::spare(host, memory, promised)).get() / need_of(pool).get();
     let cpu = budget::unpromised_cpu(host, cpu, promised).get();
     let cpu = cpu.checked_div(pool.spec.template.cpus.get()).unwrap_or(cpu);
-    let free = pool.spec.max_instances - pool.total();
+    // A reload may have lowered the ceiling below what there is.
+    let free = pool.spec.max_instances.saturating_sub(pool.total());
     u32::try_from(memory.min(cpu)).unwrap_or(u32::MAX).min(free)
 }
 
@@ -120,6 +121,7 @@ impl Why {
             | Why::WaitExpired { .. }
             | Why::HostDraining
             | Why::PoolDraining
+            | Why::PoolRemoved
             | Why::NeverFits { .. }
             | Why::MaxInstances { .. }
             | Why::Starts { .. }

@@ -48,7 +48,7 @@ impl Ends {
         lease: &LeaseId,
     ) -> Option<Duration> {
         let wait = match why {
-            Why::NeverFits { .. } => return None,
+            Why::NeverFits { .. } | Why::PoolRemoved => return None,
             Why::HostDraining | Why::PoolDraining | Why::NoTelemetry(_) | Why::EngineUnreachable(_) => {
                 LONGEST
             }

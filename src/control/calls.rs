@@ -44,6 +44,7 @@ impl Controller {
             Call::Host => self.reply_host(call),
             Call::Drain(scope, window) => self.begin_drain(call, &scope, window),
             Call::Undrain(scope) => self.end_drain(call, &scope),
+            Call::Reload(profile) => self.reload(call, *profile),
         }
     }
 
@@ -106,6 +107,7 @@ impl Controller {
         let id = request.lease.clone();
         let lease = Lease {
             id: id.clone(),
+            kind: pool.spec.kind,
             pool: request.pool,
             class: class_name,
             tenant: request.tenant,
@@ -136,8 +138,11 @@ impl Controller {
     }
 
     fn class_of(&self, request: &Acquire) -> Result<(ClassName, Class), Refusal> {
-        let Some(pool) = self.pools.get(&request.pool) else {
-            return Err(Refusal::NoSuchPool(request.pool.clone(), self.pools.keys().cloned().collect()));
+        let Some(pool) = self.pools.get(&request.pool).filter(|pool| !pool.removed) else {
+            return Err(Refusal::NoSuchPool(
+                request.pool.clone(),
+                self.profile.pools.keys().cloned().collect(),
+            ));
         };
         let name = request.class.clone().unwrap_or_else(|| pool.spec.default_class.clone());
         match self.profile.classes.get(&name) {

@@ -93,7 +93,11 @@ impl Controller {
         let pool = self.pool(&home);
         // What is used or broken has nothing to finish; what goes in good order may do so.
         let grace = match why {
-            StopReason::Aged | StopReason::Surplus | StopReason::Drain => pool.spec.deadlines.stop_timeout,
+            StopReason::Aged
+            | StopReason::Surplus
+            | StopReason::Drain
+            | StopReason::Outdated
+            | StopReason::Removed => pool.spec.deadlines.stop_timeout,
             StopReason::Used
             | StopReason::StartFailed
             | StopReason::Died

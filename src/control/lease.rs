@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use super::message::{CallId, Deadline, End, InstanceId, Interruption, LeaseId, Tenant, WaitFor};
 use super::queue::Place;
-use crate::profile::{ClassName, Deadlines, PoolName};
+use crate::profile::{ClassName, Deadlines, Kind, PoolName};
 use crate::quantity::Instant;
 
 /// How long an ended lease can still be asked about.
@@ -31,6 +31,8 @@ pub(super) const WATCHERS: usize = 16;
 pub(super) struct Lease {
     pub(super) id: LeaseId,
     pub(super) pool: PoolName,
+    /// What that pool lends; the pool may be gone before the lease is forgotten.
+    pub(super) kind: Kind,
     pub(super) class: ClassName,
     pub(super) tenant: Tenant,
     pub(super) asked_at: Instant,

@@ -20,7 +20,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::profile::{ClassName, PoolName};
+use crate::profile::{Change, ClassName, HostProfile, Pool, PoolName, Probe};
 use crate::quantity::{Bytes, Instant, MilliCpu, Permille};
 
 // ---------------------------------------------------------------- names
@@ -256,6 +256,8 @@ pub enum Call {
     Drain(Scope, Duration),
     /// Take work again.
     Undrain(Scope),
+    /// Go by this profile from now on; or, where something in it cannot change while the daemon runs, not at all.
+    Reload(Box<HostProfile>),
 }
 
 /// A request for an instance.
@@ -308,6 +310,8 @@ pub enum Output {
         instance: InstanceId,
         /// Its pool.
         pool: PoolName,
+        /// The pool as it is now: what the instance is made from, whatever a reload brings later.
+        made: Arc<Pool>,
         /// When it must be ready.
         deadline: Instant,
     },
@@ -322,8 +326,8 @@ pub enum Output {
     Probe {
         /// Its name.
         instance: InstanceId,
-        /// Its pool.
-        pool: PoolName,
+        /// How, as it was made.
+        probe: Probe,
     },
     /// Answer this call.
     Reply(CallId, Reply),
@@ -349,6 +353,8 @@ pub enum Reply {
     Pools(Vec<PoolView>),
     /// The host.
     Host(Box<HostView>),
+    /// The profile holds; this is what has changed.
+    Reloaded(Vec<Change>),
     /// No.
     Refused(Box<Refusal>),
 }
@@ -386,6 +392,8 @@ pub enum Why {
     HostDraining,
     /// The pool takes no new work.
     PoolDraining,
+    /// The pool is in the profile no more.
+    PoolRemoved,
     /// Not even an empty host has room for one.
     NeverFits {
         /// What one needs that grows to its limit.
@@ -468,4 +476,6 @@ pub enum Refusal {
     NoSuchLease(LeaseId),
     /// The lease is not in a state for that.
     NotExecuting(Box<LeaseView>),
+    /// The new profile changes what a daemon that runs cannot change.
+    CannotChange(Change),
 }

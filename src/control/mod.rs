@@ -33,6 +33,7 @@ mod news;
 mod placement;
 mod pool;
 mod queue;
+mod reload;
 mod scaling;
 mod settle;
 mod timer;
@@ -161,6 +162,6 @@ impl Controller {
     }
 
     fn pool(&mut self, name: &PoolName) -> &mut Pool {
-        self.pools.get_mut(name).expect("pools are as the profile has them, for the controller's whole life")
+        self.pools.get_mut(name).expect("a pool is there as long as anything names it")
     }
 }

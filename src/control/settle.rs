@@ -26,7 +26,11 @@ impl Controller {
         self.serve_all();
         self.stop_surplus();
         self.start_wanted();
+        while self.make_room() {
+            self.start_wanted();
+        }
         self.report_drained();
+        self.forget_removed();
     }
 
     fn fire(&mut self, timer: Timer) {
@@ -65,7 +69,7 @@ impl Controller {
         let pool = self.pool(&home);
         match pool.instances[&id].life.clone() {
             Life::Starting { deadline } if deadline <= now => {
-                let limit = crate::quantity::show_duration(pool.spec.deadlines.start_timeout);
+                let limit = crate::quantity::show_duration(deadline.since(pool.instances[&id].born));
                 self.start_failed(
                     id,
                     StartFailure::NotReady(format!("not ready within start_timeout, {limit}")),
@@ -75,7 +79,8 @@ impl Controller {
             Life::Warm { since, expires, probing: Some(probing) } if probing.next <= now => {
                 let probing = Some(Probing { next: now.after(PROBE_EVERY), asked: true, ..probing });
                 pool.become_(id, Life::Warm { since, expires, probing });
-                self.out.push_back(Output::Probe { instance: id, pool: home });
+                let probe = pool.instances[&id].made.template.probe.clone();
+                self.out.push_back(Output::Probe { instance: id, probe });
                 self.set_instance_timer(id);
             }
             Life::Stopping { since, why, tries, retry_at, told } if retry_at <= now => {
@@ -137,7 +142,7 @@ impl Controller {
         for name in self.pools.keys().cloned().collect::<Vec<_>>() {
             loop {
                 let pool = &self.pools[&name];
-                let (Some((lease, _)), Some((_, instance))) = (pool.queue.head(), pool.ready.first()) else {
+                let (Some((lease, _)), Some((.., instance))) = (pool.queue.head(), pool.ready.first()) else {
                     break;
                 };
                 let (lease, instance) = (lease.clone(), *instance);
@@ -181,19 +186,33 @@ impl Controller {
         for name in self.pools.keys().cloned().collect::<Vec<_>>() {
             let pool = &self.pools[&name];
             let (stock, counts) = (pool.stock(now), pool.counts);
-            let (why, many) = if pool.drain().is_some() {
-                if counts.starting > 0 {
-                    self.stop_starting(&name);
-                }
-                (StopReason::Drain, counts.warm)
+            let closed = if pool.removed {
+                Some(StopReason::Removed)
             } else {
-                let many = scaling::surplus(pool.queue.len(), stock, counts.warm);
-                (StopReason::Surplus, many)
+                pool.drain().map(|_| StopReason::Drain)
             };
-            let oldest: Vec<_> =
-                self.pools[&name].ready.iter().take(many as usize).map(|(_, id)| *id).collect();
-            for id in oldest {
-                self.stop_instance(id, why);
+            let many = match closed {
+                Some(why) => {
+                    if counts.starting > 0 {
+                        self.stop_starting(&name, why);
+                    }
+                    counts.warm
+                }
+                None => {
+                    // A reload may have lowered the ceiling below what there is.
+                    let live = counts.starting + counts.warm + counts.leased;
+                    let above = live.saturating_sub(pool.spec.max_instances).min(counts.warm);
+                    scaling::surplus(pool.queue.len(), stock, counts.warm).max(above)
+                }
+            };
+            let first: Vec<_> = self.pools[&name].dispensable().take(many as usize).collect();
+            for id in first {
+                let open = if self.pools[&name].is_outdated(id) {
+                    StopReason::Outdated
+                } else {
+                    StopReason::Surplus
+                };
+                self.stop_instance(id, closed.unwrap_or(open));
             }
             let pool = &self.pools[&name];
             match pool.demand.shrinks_at(now, &pool.spec.warm) {
@@ -203,11 +222,11 @@ impl Controller {
         }
     }
 
-    fn stop_starting(&mut self, name: &PoolName) {
+    fn stop_starting(&mut self, name: &PoolName, why: StopReason) {
         let starting =
             self.pools[name].instances.iter().filter(|(_, i)| matches!(i.life, Life::Starting { .. }));
         for id in starting.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.stop_instance(id, StopReason::Drain);
+            self.stop_instance(id, why);
         }
     }
 
@@ -231,7 +250,7 @@ impl Controller {
                 .or_else(|| admission::objection_of_starts(&self.profile.host, starting))
                 .or_else(|| {
                     let promised = *promised.get_or_insert_with(|| self.promised());
-                    let refill = matches!(urgency, Urgency::Refill(_));
+                    let refill = matches!(urgency, Urgency::Refill(_) | Urgency::Exchange);
                     let ahead = if refill { ahead } else { Promised::default() };
                     let room = Room { host: &self.profile.host, belief: &self.belief, promised, ahead };
                     admission::objection_of_host(pool, &room, now)
@@ -265,10 +284,11 @@ impl Controller {
         self.ordered = self.ordered.checked_add(1).expect("a run lasts for fewer than 2^32 starts");
         let id = InstanceId { run: self.run, count: self.ordered };
         let now = self.now;
-        let deadline = self.pool(name).begin(id, now);
+        let pool = self.pool(name);
+        let (deadline, made) = (pool.begin(id, now), pool.spec.clone());
         self.homes.insert(id, name.clone());
         self.set_instance_timer(id);
-        self.out.push_back(Output::Start { instance: id, pool: name.clone(), deadline });
+        self.out.push_back(Output::Start { instance: id, pool: name.clone(), made, deadline });
         self.tell(What::InstanceStarting, Some(name), Some(id));
     }
 

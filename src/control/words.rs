@@ -29,6 +29,7 @@ impl Why {
             Why::WaitExpired { .. } => "wait_expired",
             Why::HostDraining => "host_draining",
             Why::PoolDraining => "pool_draining",
+            Why::PoolRemoved => "pool_removed",
             Why::NeverFits { .. } => "never_fits",
             Why::MemoryPromised { .. } => "memory_promised",
             Why::MemoryAvailable { .. } => "memory_available",
@@ -55,6 +56,7 @@ impl Why {
             Why::WaitExpired { .. }
             | Why::HostDraining
             | Why::PoolDraining
+            | Why::PoolRemoved
             | Why::Backoff { .. }
             | Why::NoTelemetry(_)
             | Why::EngineUnreachable(_) => None,
@@ -74,6 +76,7 @@ impl fmt::Display for Why {
             }
             Why::HostDraining => write!(f, "the host is under a drain and takes no new work"),
             Why::PoolDraining => write!(f, "the pool is under a drain and takes no new work"),
+            Why::PoolRemoved => write!(f, "the pool is in the host's profile no more"),
             Why::NeverFits { need, have } => {
                 let (need, have) = apart(*need, *have);
                 write!(f, "one instance needs {need}, and the host has {have} for containers in all")
@@ -222,6 +225,8 @@ impl StopReason {
             StopReason::Aged => "aged",
             StopReason::Surplus => "surplus",
             StopReason::Drain => "drain",
+            StopReason::Outdated => "outdated",
+            StopReason::Removed => "removed",
             StopReason::Unknown => "unknown",
         }
     }
@@ -237,6 +242,8 @@ impl fmt::Display for StopReason {
             StopReason::Aged => "it was warm for max_age",
             StopReason::Surplus => "more are warm than wanted",
             StopReason::Drain => "its pool is drained",
+            StopReason::Outdated => "it was made from an older template",
+            StopReason::Removed => "its pool is in the profile no more",
             StopReason::Unknown => "it belongs to nobody",
         })
     }
@@ -263,6 +270,16 @@ impl fmt::Display for What {
             }
             What::Drained => write!(f, "drained: nothing is left"),
             What::Undrained => write!(f, "drain taken back"),
+            What::ProfileChanged(change) => write!(f, "profile: {change}"),
+            What::ProfileReloaded(0) => write!(f, "profile reloaded: nothing has changed"),
+            What::ProfileReloaded(count) => write!(f, "profile reloaded: {}", many(*count, "change")),
+            What::ReloadRefused(change) => {
+                write!(
+                    f,
+                    "profile not reloaded, going on with the one there was: {change}: a restart can change it"
+                )
+            }
+            What::PoolGone => write!(f, "pool is gone: nothing of it is left"),
             What::EngineBack => write!(f, "the container engine answers"),
             What::EngineLost(why) => {
                 write!(f, "the container engine does not answer, starting nothing: {why}")

@@ -5,11 +5,13 @@
 //!
 //! Not here: any decision. The tool asks the daemon, and checks profiles with the daemon's own code.
 
+pub mod daemon;
 pub mod exit;
 mod forward;
 mod logs;
 mod look;
 mod operate;
+mod profile;
 mod verbs;
 pub mod version;
 
@@ -19,7 +21,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::api::client::{Client, ClientError};
 use crate::quantity::parse_duration;
@@ -98,6 +100,8 @@ enum Verb {
         /// One pool; the whole host where absent
         pool: Option<String>,
     },
+    /// Have stokerd read its profile anew; shows what has changed
+    Reload,
     /// Host profiles
     Profile {
         #[command(subcommand)]
@@ -173,11 +177,24 @@ struct Drain {
 
 #[derive(Debug, Subcommand)]
 enum ProfileVerb {
-    /// Report every mistake of a profile
+    /// Report every mistake of this host's profile, or of these files
     Check {
-        /// The profile
-        file: PathBuf,
+        /// Layers of one profile, a later over an earlier; this host's where absent
+        files: Vec<PathBuf>,
     },
+    /// What holds here: each value that is written, with the file and line it comes from
+    Show {
+        /// Also what is not written, with its default
+        #[arg(long)]
+        all: bool,
+        /// Layers of one profile, a later over an earlier; this host's where absent
+        files: Vec<PathBuf>,
+    },
+}
+
+/// The arguments as clap has them: its manual page and completions are written from them.
+pub fn command() -> clap::Command {
+    Arguments::command()
 }
 
 /// Reads `NAME=VALUE`.
@@ -236,7 +253,9 @@ impl Tool {
             Verb::Logs(logs) => logs::show(&logs, self.json),
             Verb::Drain(drain) => self.drain(drain).await,
             Verb::Undrain { pool } => self.undrain(pool.as_deref()).await,
-            Verb::Profile { verb: ProfileVerb::Check { file } } => self.check_profile(&file),
+            Verb::Reload => self.reload().await,
+            Verb::Profile { verb: ProfileVerb::Check { files } } => self.check_profile(files),
+            Verb::Profile { verb: ProfileVerb::Show { all, files } } => self.show_profile(files, all),
         }
     }
 

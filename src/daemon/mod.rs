@@ -17,6 +17,7 @@ mod journal;
 mod keeper;
 mod lock;
 mod look;
+mod reload;
 mod turn;
 
 use std::path::PathBuf;
@@ -31,13 +32,14 @@ use self::keeper::Keepers;
 use self::look::Eyes;
 use self::turn::Turns;
 use crate::api::desk::Desk;
+use crate::api::reload::Reloads;
 use crate::api::{Api, LeaseIds, server};
 use crate::control::Controller;
 use crate::control::message::Input;
 use crate::docker::Owner;
 use crate::gateway::Gateway;
 use crate::netns::Netns;
-use crate::profile::HostProfile;
+use crate::profile::{HostProfile, Layers};
 use crate::systemd::catalog;
 
 /// Facts that may stand before the loop; who brings one waits when it is behind.
@@ -69,13 +71,15 @@ impl World {
     }
 }
 
-/// Runs the daemon until it is told to end.
+/// Runs the daemon until it is told to end. The profile is what these layers hold; a reload reads them anew.
 ///
 /// # Errors
 /// When something that it cannot do without cannot be had.
-pub async fn run(profile: HostProfile, places: Places) -> anyhow::Result<()> {
+pub async fn run(profile: HostProfile, layers: Layers, places: Places) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    // Listened to before anything else, as its default is to end the process.
+    let hang_up = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
     files::take_all(&profile)?;
     let boot = clock::boot_id().context("cannot read this boot's id")?;
     let host = match &profile.host.name {
@@ -93,7 +97,6 @@ pub async fn run(profile: HostProfile, places: Places) -> anyhow::Result<()> {
         World { engine: Slot::default(), gateway: gateway.clone(), eyes, lines: journal.lines(), facts };
     let (desk, counter) = Desk::new();
     let turns = Turns {
-        pools: Turns::pools_of(&profile),
         controller: Controller::new(profile, host.clone(), run, clock::now()),
         keepers: Keepers::new(world.clone()),
         gateway: gateway.clone(),
@@ -103,7 +106,9 @@ pub async fn run(profile: HostProfile, places: Places) -> anyhow::Result<()> {
         open: std::collections::BTreeMap::new(),
         undelivered: Vec::new(),
     };
-    let router = Api::new(desk, gateway, LeaseIds::new(&host, &boot)).router();
+    let (reloads, asked) = Reloads::new();
+    let reloading = reload::serve(layers, desk.clone(), asked, hang_up);
+    let router = Api::new(desk, gateway, LeaseIds::new(&host, &boot), reloads).router();
     let owner = Owner { host, boot, run };
     let follow = engine::follow(world, Address { socket: places.engine, owner });
     tracing::info!(message_id = catalog::SERVING.id, "serving at `{}`", places.socket.display());
@@ -111,6 +116,7 @@ pub async fn run(profile: HostProfile, places: Places) -> anyhow::Result<()> {
     tokio::select! {
         ended = &mut turning => ended.context("the loop broke")?,
         ended = tokio::spawn(server::serve(listener, router)) => ended.context("the server broke")?,
+        ended = tokio::spawn(reloading) => ended.context("the reloader broke")?,
         ended = tokio::spawn(follow) => ended.context("the engine's follower broke")?,
         _ = terminate.recv() => tracing::info!(message_id = catalog::ENDING.id, "told to end, leaving instances as they are"),
         _ = interrupt.recv() => tracing::info!(message_id = catalog::ENDING.id, "told to end, leaving instances as they are"),

@@ -6,7 +6,6 @@
 //! deadlines by a crowd.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
@@ -18,7 +17,6 @@ use crate::api::desk::{Counter, Left, Question, acquires, granted_lease};
 use crate::control::Controller;
 use crate::control::message::{Call, CallId, Input, Output, Reply, What};
 use crate::gateway::Gateway;
-use crate::profile::{HostProfile, Pool, PoolName};
 
 /// Words in one turn; some microseconds each.
 const BATCH: usize = 256;
@@ -27,7 +25,6 @@ const BATCH: usize = 256;
 #[derive(Debug)]
 pub(super) struct Turns {
     pub(super) controller: Controller,
-    pub(super) pools: BTreeMap<PoolName, Arc<Pool>>,
     pub(super) keepers: Keepers,
     pub(super) gateway: Gateway,
     pub(super) journal: Journal,
@@ -54,11 +51,6 @@ struct Gathered {
 }
 
 impl Turns {
-    /// The pools of a profile, as instances are made from them.
-    pub(super) fn pools_of(profile: &HostProfile) -> BTreeMap<PoolName, Arc<Pool>> {
-        profile.pools.iter().map(|(name, pool)| (name.clone(), Arc::new(pool.clone()))).collect()
-    }
-
     /// Turns until the future is dropped.
     pub(super) async fn run(mut self) {
         loop {
@@ -129,14 +121,11 @@ impl Turns {
 
     fn carry_out(&mut self, output: Output) {
         match output {
-            Output::Start { instance, pool, deadline } => {
-                let spec = self.pools[&pool].clone();
-                self.keepers.start(instance, pool, spec, deadline);
+            Output::Start { instance, pool, made, deadline } => {
+                self.keepers.start(instance, pool, made, deadline);
             }
             Output::Stop { instance, grace } => self.keepers.stop(instance, grace),
-            Output::Probe { instance, pool } => {
-                self.keepers.probe(instance, &self.pools[&pool].template.probe)
-            }
+            Output::Probe { instance, probe } => self.keepers.probe(instance, &probe),
             Output::Reply(call, reply) => self.answer(call, reply),
             Output::Tell(event) => {
                 if let (What::LeaseGranted(_), Some(instance), Some(lease)) =

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use super::{Happening, World};
 use crate::control::message::{Exit, Input, InstanceId, Listing, News, StartFailure};
-use crate::profile::PoolName;
+use crate::profile::{Pool, PoolName};
 use crate::quantity::{Bytes, Instant};
 
 /// The engine with its containers.
@@ -94,12 +94,11 @@ impl Keep {
 }
 
 impl World {
-    pub(super) fn order_start(&mut self, id: InstanceId, pool: PoolName, deadline: Instant) {
+    pub(super) fn order_start(&mut self, id: InstanceId, pool: PoolName, spec: &Pool, deadline: Instant) {
         let faults = self.faults();
         if self.one_in(faults.lost) {
             return self.report.count("orders lost");
         }
-        let spec = &self.profile.pools[&pool];
         let (expect, most) = (spec.memory_expect.get(), spec.template.memory_max.get());
         // One in ten needs more than was expected of it.
         let peak = if self.rng.u32(0..10) == 0 { self.rng.u64(expect..=most) } else { expect * 3 / 4 };

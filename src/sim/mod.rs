@@ -94,7 +94,10 @@ pub fn run(options: &Options) -> Result<Report, Box<Broken>> {
 /// The world around the controller.
 #[derive(Debug)]
 struct World {
+    /// What holds in the end.
     profile: Arc<HostProfile>,
+    /// That, and what may hold for a while.
+    profiles: Vec<Arc<HostProfile>>,
     faults: Faults,
     memory: Bytes,
     cores: MilliCpu,
@@ -142,6 +145,8 @@ enum Happening {
     Hog(bool),
     Drain(Scope),
     Undrain(Scope),
+    /// The profile of this number holds from now on; the first is the run's own.
+    Reload(usize),
     Stranger,
 }
 
@@ -166,6 +171,8 @@ impl World {
     fn new(options: &Options) -> World {
         let profile = crate::profile::check("simulated", &options.profile).expect("drawn profiles are right");
         let profile = Arc::new(profile);
+        let others = options.others.iter().map(|text| crate::profile::check("other", text));
+        let others = others.map(|other| Arc::new(other.expect("drawn profiles are right")));
         let name = String::from("simulated");
         World {
             faults: options.faults,
@@ -188,6 +195,7 @@ impl World {
             over: false,
             seen_pools: None,
             checked: options.checked,
+            profiles: [profile.clone()].into_iter().chain(others).collect(),
             judge: Judge::new(profile.clone()),
             report: Report::default(),
             steps: VecDeque::new(),
@@ -204,6 +212,9 @@ impl World {
 
         self.calm = true;
         (self.engine.away, self.blind, self.hog) = (false, false, Bytes::ZERO);
+        // All of it is heard in this order, or a pool that comes back would still be drained.
+        self.reload(0);
+        self.go_on_until(self.now.after(Duration::from_secs(1)), |_| false)?;
         for scope in self.scopes() {
             self.ask(Call::Undrain(scope), Asked::Other);
         }
@@ -240,17 +251,21 @@ impl World {
         self.soon(Duration::from_millis(500), Happening::Peek);
         let seconds = options.trouble.as_secs();
         let scopes = self.scopes();
-        let Faults { outages, blind, hog, drains, strangers, .. } = self.faults;
-        for _ in 0..seconds / 30 {
+        let Faults { outages, blind, hog, drains, strangers, reloads, .. } = self.faults;
+        for _ in 0..seconds / 25 {
             let from = Instant::BOOT.after(Duration::from_secs(self.rng.u64(2..seconds)));
             let until = from.after(Duration::from_secs(self.rng.u64(1..25)));
             let scope = scopes[self.rng.usize(0..scopes.len())].clone();
-            let wrong = match self.rng.u32(0..5) {
+            let wrong = match self.rng.u32(0..6) {
                 0 if outages => Some((Happening::Away(true), Happening::Away(false))),
                 1 if blind => Some((Happening::Blind(true), Happening::Blind(false))),
                 2 if hog => Some((Happening::Hog(true), Happening::Hog(false))),
                 3 if drains => Some((Happening::Drain(scope.clone()), Happening::Undrain(scope))),
                 4 if strangers => Some((Happening::Stranger, Happening::Stranger)),
+                5 if reloads => {
+                    let [one, other] = [(); 2].map(|()| self.rng.usize(0..self.profiles.len()));
+                    Some((Happening::Reload(one), Happening::Reload(other)))
+                }
                 _ => None,
             };
             if let Some((begins, ends)) = wrong {
@@ -275,6 +290,11 @@ impl World {
             }
         }
         Err(format!("all should be well again: {:?}, {}", self.seen_pools, self.judge.unrest()))
+    }
+
+    fn reload(&mut self, number: usize) {
+        let profile = Box::new((*self.profiles[number]).clone());
+        self.ask(Call::Reload(profile), Asked::Other);
     }
 
     // ------------------------------------------------------------ time
@@ -344,6 +364,7 @@ impl World {
                 self.ask(Call::Drain(scope, window), Asked::Other);
             }
             Happening::Undrain(scope) if trouble => drop(self.ask(Call::Undrain(scope), Asked::Other)),
+            Happening::Reload(number) if trouble => self.reload(number),
             Happening::Stranger if trouble => {
                 let id = InstanceId { run: RUN + 1, count: self.rng.u32(1..100) };
                 self.engine.keeps.insert(id, engine::Keep::stranger());
@@ -356,6 +377,7 @@ impl World {
             | Happening::Hog(_)
             | Happening::Drain(_)
             | Happening::Undrain(_)
+            | Happening::Reload(_)
             | Happening::Stranger => {}
         }
         Ok(())
@@ -364,8 +386,10 @@ impl World {
 
 /// Nobody waits, nothing is on its way, and the stock is there.
 fn is_well(pool: &PoolView) -> bool {
-    let PoolView { starting, warm, stock, leased, stopping, queued, blocked_by, .. } = pool;
-    (*starting, *leased, *stopping, *queued) == (0, 0, 0, 0) && warm == stock && blocked_by.is_none()
+    let PoolView { starting, warm, stock, leased, stopping, queued, outdated, blocked_by, .. } = pool;
+    (*starting, *leased, *stopping, *queued, *outdated) == (0, 0, 0, 0, 0)
+        && warm == stock
+        && blocked_by.is_none()
 }
 
 fn unread() -> Unread {

@@ -70,6 +70,9 @@ impl Report {
             What::InstanceStopping(why) => self.count(why.code()),
             What::InstanceStuck(..) => self.count("stops failed"),
             What::DrainBegan(_) => self.count("drains"),
+            What::ProfileReloaded(0) => self.count("reloads of nothing"),
+            What::ProfileReloaded(_) => self.count("reloads"),
+            What::PoolGone => self.count("pools gone"),
             What::EngineLost(_) => self.count("engine lost"),
             What::TelemetryLost(_) => self.count("telemetry lost"),
             What::InstanceStarting
@@ -79,6 +82,8 @@ impl Report {
             | What::RequestRefused(_)
             | What::Drained
             | What::Undrained
+            | What::ProfileChanged(_)
+            | What::ReloadRefused(_)
             | What::EngineBack
             | What::TelemetryBack => {}
         }

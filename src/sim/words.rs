@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use super::{Faults, Happening, OWN, SHOWN, Step, World, unread};
 use crate::control::message::{Engine, HostCpu, HostMemory, Input, InstanceUse, Output, Pressure, Sample};
+use crate::profile::{Pool, PoolName};
 use crate::quantity::{MilliCpu, Permille};
 
 impl World {
@@ -69,8 +70,8 @@ impl World {
             self.report.output(self.now, &output);
             let judged = self.judge.see(&output);
             match &output {
-                Output::Start { instance, pool, deadline } => {
-                    self.order_start(*instance, pool.clone(), *deadline);
+                Output::Start { instance, pool, made, deadline } => {
+                    self.order_start(*instance, pool.clone(), made, *deadline);
                 }
                 Output::Stop { instance, .. } => self.order_stop(*instance),
                 Output::Probe { instance, .. } => self.order_probe(*instance),
@@ -78,20 +79,22 @@ impl World {
                 Output::Tell(_) => {}
             }
             self.steps.back_mut().expect("a step is being made").2.push(output);
+            let started = match self.steps.back().and_then(|Step(_, _, outputs)| outputs.last()) {
+                Some(Output::Start { pool, made, .. }) => self.count_containers(pool, made),
+                Some(_) | None => Ok(()),
+            };
             judged?;
-            self.count_containers()?;
+            started?;
         }
         Ok(())
     }
 
-    /// As the engine has them: no pool ever has more containers than it may, whatever got lost.
-    fn count_containers(&self) -> Result<(), String> {
-        for (name, pool) in &self.profile.pools {
-            let keeps = self.engine.keeps.values();
-            let many = keeps.filter(|keep| keep.pool.as_ref() == Some(name) && keep.counts()).count();
-            if many > pool.max_instances as usize {
-                return Err(format!("the engine has {many} of {name}, {} may be", pool.max_instances));
-            }
+    /// As the engine has them: no start makes more containers of a pool than it may have, whatever got lost.
+    fn count_containers(&self, name: &PoolName, made: &Pool) -> Result<(), String> {
+        let keeps = self.engine.keeps.values();
+        let many = keeps.filter(|keep| keep.pool.as_ref() == Some(name) && keep.counts()).count();
+        if many > made.max_instances as usize {
+            return Err(format!("the engine has {many} of {name}, {} may be", made.max_instances));
         }
         Ok(())
     }

@@ -59,7 +59,8 @@ messages! {
     INSTANCE_STOPPING = "3eedae997d2499e7558752a03c65e795", "An instance of pool @STOKER_POOL@ is being stopped",
         "The reason is `@STOKER_REASON@`. `used`: its lease ended, and what was used is destroyed. `aged`: it\n\
          was warm for `warm.max_age`. `surplus`: more were warm than wanted. `drain`: an operator or a\n\
-         shutdown empties the pool. `died`, `unanswering`, `start_failed`: it was of no use any more.\n\
+         shutdown empties the pool. `outdated`: a reload changed what instances of the pool are made from.\n\
+         `removed`: a reload took the pool away. `died`, `unanswering`, `start_failed`: it was of no use any more.\n\
          `unknown`: a container with the labels of this host that no record knows.";
     /// An instance would not go.
     INSTANCE_STUCK = "1ef9dfafdf60b0facecb57abb396b5f1", "An instance of pool @STOKER_POOL@ will not go",
@@ -96,6 +97,22 @@ messages! {
     /// A drain was taken back.
     UNDRAINED = "856b1f01c045ed7244e34080c4ae13d0", "A drain was taken back",
         "Work is taken again, and pools warm up.";
+    /// A reload changed something.
+    PROFILE_CHANGED = "64c27b6534f08ebcddc5cb79d73cb333", "A reload changed the host profile",
+        "The message has the key, what it was and what it is. It holds for what is decided from here on; a\n\
+         lease keeps the deadlines that it was asked for with. `stokerctl profile show` says which file it is from.";
+    /// A reload is done.
+    PROFILE_RELOADED = "02526f0e80ce54011239c7a33989d6d7", "The host profile was loaded anew",
+        "@STOKER_COUNT@ keys, classes or pools have changed; each is an entry of its own before this one.\n\
+         Warm instances of an older template are exchanged one at a time: `stokerctl pools` shows what remains.";
+    /// A reload was refused.
+    PROFILE_REFUSED = "82531047127c436c53b03eb1f38e54d1", "A new host profile was not used",
+        "The daemon goes on with the one it had, and nothing has changed. The reason is `@STOKER_REASON@`.\n\
+         `bad_profile`: it has mistakes, which `stokerctl profile check` shows with their lines and hints.\n\
+         `cannot_change`: it changes what only a restart can change, such as the host's name.";
+    /// A removed pool is gone.
+    POOL_GONE = "1795bb6b80ccef26a82d9dd8f4740590", "Pool @STOKER_POOL@ is gone",
+        "A reload took it out of the host profile, and now the last of its instances is gone, too.";
     /// The engine answers.
     ENGINE_BACK = "6784fa68592cc63f18be732ae56423be", "The container engine answers",
         "Instances can be started and stopped. All of ours were listed, and what had changed is known.";
@@ -137,6 +154,10 @@ pub fn of(what: &What) -> &'static Message {
         What::DrainBegan(_) => &DRAIN_BEGAN,
         What::Drained => &DRAINED,
         What::Undrained => &UNDRAINED,
+        What::ProfileChanged(_) => &PROFILE_CHANGED,
+        What::ProfileReloaded(_) => &PROFILE_RELOADED,
+        What::ReloadRefused(_) => &PROFILE_REFUSED,
+        What::PoolGone => &POOL_GONE,
         What::EngineBack => &ENGINE_BACK,
         What::EngineLost(_) => &ENGINE_LOST,
         What::TelemetryLost(_) => &TELEMETRY_LOST,

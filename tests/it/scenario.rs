@@ -3,7 +3,8 @@
 //! Each file in `scenarios/` is a script for the real controller under virtual time, with what came out
 //! written beneath it. A line of a script begins with its time; what is indented is output. Time passes
 //! between two lines: what falls due meanwhile is written, with its time, where it happened. Unless a script
-//! says `no samples`, the host is looked at every second and is as the last `sample` line said.
+//! says `no samples`, the host is looked at every second and is as the last `sample` line said. Profiles for a
+//! `reload` have a name and stand behind the first.
 //!
 //! `UPDATE_SCENARIOS=1` writes the files anew; `git diff` then shows what has changed. The words of a script
 //! are in `scenario/words.rs`, and how outputs read in `scenario/show.rs`.
@@ -19,8 +20,9 @@ use std::time::Duration;
 use similar::TextDiff;
 use stoker::control::Controller;
 use stoker::control::message::{
-    CallId, HostCpu, HostMemory, Input, InstanceId, InstanceUse, News, Output, Pressure, Sample,
+    Call, CallId, HostCpu, HostMemory, Input, InstanceId, InstanceUse, News, Output, Pressure, Sample,
 };
+use stoker::profile::HostProfile;
 use stoker::quantity::{Bytes, Instant, MilliCpu, Permille};
 
 use self::words::Said;
@@ -57,18 +59,14 @@ fn scenarios_go_as_they_are_written() {
 
 /// The script with what came out, everything else as it was.
 fn play(name: &str, written: &str) -> String {
-    let mut lines = written.lines().enumerate();
+    let mut lines = written.lines().enumerate().peekable();
     let mut played = String::new();
-    let mut profile = String::new();
-    for (_, line) in lines.by_ref().take_while(|(_, line)| line.trim_end() != "end") {
-        played += &format!("{line}\n");
-        if !line.starts_with('#') && line.trim_end() != "profile" {
-            profile += &format!("{}\n", line.trim_start());
-        }
-    }
-    played += "end\n";
-    let profile = stoker::profile::check(name, &profile).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let (_, profile) = read_profile(name, &mut lines, &mut played);
     let mut stage = Stage::new(Controller::new(profile, "host".into(), RUN, Instant::BOOT));
+    while lines.peek().is_some_and(|(_, line)| line.starts_with("profile ")) {
+        let (name, profile) = read_profile(name, &mut lines, &mut played);
+        stage.profiles.insert(name, profile);
+    }
     for (number, line) in lines {
         if line.starts_with(' ') {
             continue; // What came out when it was written.
@@ -93,12 +91,33 @@ fn play(name: &str, written: &str) -> String {
     played
 }
 
+/// The profile from here to its `end`, and its name; the lines are written down as they were.
+fn read_profile<'s>(
+    file: &str,
+    lines: &mut impl Iterator<Item = (usize, &'s str)>,
+    played: &mut String,
+) -> (String, HostProfile) {
+    let (mut name, mut text) = (String::new(), String::new());
+    for (_, line) in lines.take_while(|(_, line)| line.trim_end() != "end") {
+        *played += &format!("{line}\n");
+        match line.strip_prefix("profile") {
+            Some(its) => name = its.trim().into(),
+            None if line.starts_with('#') => {}
+            None => text += &format!("{}\n", line.trim_start()),
+        }
+    }
+    *played += "end\n";
+    (name, stoker::profile::check(file, &text).unwrap_or_else(|wrong| panic!("{wrong}")))
+}
+
 /// The controller with the world that a script plays around it.
 #[derive(Debug)]
 struct Stage {
     controller: Controller,
     now: Instant,
     shown: String,
+    /// What a reload may bring, by name.
+    profiles: BTreeMap<String, HostProfile>,
     /// Names of calls that have one.
     calls: BTreeMap<CallId, String>,
     last_call: u64,
@@ -117,6 +136,7 @@ impl Stage {
             controller,
             now: Instant::BOOT,
             shown: String::new(),
+            profiles: BTreeMap::new(),
             calls: BTreeMap::new(),
             last_call: 0,
             events: false,
@@ -171,6 +191,13 @@ impl Stage {
                 let id = self.next_call(name);
                 self.handle(Input::Call(id, call), None);
             }
+            Said::Reload(name) => {
+                let profile =
+                    self.profiles.get(&name).unwrap_or_else(|| panic!("no profile is named {name}"));
+                let call = Call::Reload(Box::new(profile.clone()));
+                let id = self.next_call(String::new());
+                self.handle(Input::Call(id, call), None);
+            }
             Said::HungUp(name) => {
                 let call = self.calls.iter().find(|(_, known)| **known == name).map(|(call, _)| *call);
                 let call = call.unwrap_or_else(|| panic!("no call is named {name}"));
@@ -182,7 +209,7 @@ impl Stage {
                     let name = format!("r{count}");
                     acquire.lease = words::lease(&name);
                     let id = self.next_call(name);
-                    self.handle(Input::Call(id, stoker::control::message::Call::Acquire(acquire)), None);
+                    self.handle(Input::Call(id, Call::Acquire(acquire)), None);
                 }
             }
         }

@@ -12,7 +12,7 @@ use stoker::sim::{Options, Report, run};
 const SEEDS: u64 = 200;
 
 /// Each end of a lease and each limit occurs over the seeds: a run that never meets one proves nothing of it.
-const ENDS: [&str; 13] = [
+const ENDS: [&str; 14] = [
     "released",
     "died",
     "vanished",
@@ -26,12 +26,14 @@ const ENDS: [&str; 13] = [
     "wait_expired",
     "host_draining",
     "pool_draining",
+    "pool_removed",
 ];
-const LIMITS: [&str; 13] = [
+const LIMITS: [&str; 14] = [
     "queue_full",
     "wait_expired",
     "host_draining",
     "pool_draining",
+    "pool_removed",
     "never_fits",
     "memory_promised",
     "memory_available",
@@ -43,7 +45,7 @@ const LIMITS: [&str; 13] = [
     "engine_unreachable",
 ];
 /// What else has to happen for the faults to have been met.
-const OTHERS: [&str; 16] = [
+const OTHERS: [&str; 21] = [
     "words lost",
     "words doubled",
     "words late",
@@ -54,6 +56,11 @@ const OTHERS: [&str; 16] = [
     "telemetry lost",
     "drains",
     "strangers",
+    "reloads",
+    "reloads of nothing",
+    "pools gone",
+    "outdated",
+    "removed",
     "unknown",
     "unanswering",
     "aged",

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{End, InstanceId, LeaseId, StartFailure, Tenant, Why};
-use crate::profile::PoolName;
+use crate::profile::{Change, PoolName};
 
 /// A transition, for the journal: what happened to what, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +49,14 @@ pub enum What {
     Drained,
     /// A drain was taken back.
     Undrained,
+    /// A reload changed this.
+    ProfileChanged(Change),
+    /// A reload is done, with so many changes.
+    ProfileReloaded(u32),
+    /// A reload was refused, because this cannot change.
+    ReloadRefused(Change),
+    /// A pool that the profile has no more is empty, and gone.
+    PoolGone,
     /// The engine answers again.
     EngineBack,
     /// The engine does not answer.
@@ -76,6 +84,10 @@ pub enum StopReason {
     Surplus,
     /// A drain reclaims it.
     Drain,
+    /// It was made from an older template.
+    Outdated,
+    /// Its pool is in the profile no more.
+    Removed,
     /// The engine has it, and no record of ours does.
     Unknown,
 }

@@ -147,6 +147,10 @@ pub struct PoolView {
     pub queued: u32,
     /// How long the oldest of them has waited.
     pub oldest_wait: Option<Duration>,
+    /// Instances in any state that were made from an older template.
+    pub outdated: u32,
+    /// Whether the profile has it no more, and only what is left of it is here.
+    pub removed: bool,
     /// `max_instances`.
     pub max_instances: u32,
     /// What its instances hold, those that could be measured.

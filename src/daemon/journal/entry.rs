@@ -98,7 +98,8 @@ fn is_trouble(what: &What) -> bool {
         What::InstanceStartFailed(_)
         | What::InstanceStuck(..)
         | What::EngineLost(_)
-        | What::TelemetryLost(_) => true,
+        | What::TelemetryLost(_)
+        | What::ReloadRefused(_) => true,
         What::InstanceStarting
         | What::InstanceWarm(_)
         | What::InstanceStopping(_)
@@ -110,6 +111,9 @@ fn is_trouble(what: &What) -> bool {
         | What::DrainBegan(_)
         | What::Drained
         | What::Undrained
+        | What::ProfileChanged(_)
+        | What::ProfileReloaded(_)
+        | What::PoolGone
         | What::EngineBack
         | What::TelemetryBack => false,
     }
@@ -131,6 +135,10 @@ fn state_and_reason(what: &What) -> (&'static str, Option<&'static str>) {
         What::DrainBegan(_) => ("draining", None),
         What::Drained => ("drained", None),
         What::Undrained => ("undrained", None),
+        What::ProfileChanged(_) => ("profile_changed", None),
+        What::ProfileReloaded(_) => ("profile_reloaded", None),
+        What::ReloadRefused(_) => ("profile_refused", Some("cannot_change")),
+        What::PoolGone => ("pool_gone", None),
         What::EngineBack => ("engine_reachable", None),
         What::EngineLost(_) => ("engine_unreachable", None),
         What::TelemetryLost(_) => ("telemetry_unknown", None),
@@ -155,6 +163,7 @@ impl Numbers {
             What::InstanceWarm(took) => Numbers { took: Some(*took), ..none },
             What::LeaseGranted(waited) => Numbers { waited: Some(*waited), ..none },
             What::InstanceStuck(_, tries) => Numbers { count: Some(u64::from(*tries)), ..none },
+            What::ProfileReloaded(changes) => Numbers { count: Some(u64::from(*changes)), ..none },
             What::RequestRefused(why) | What::LeaseEnded(End::Refused(why)) => Numbers::of_limit(why),
             What::LeaseEnded(End::Failed(Failure::Died(Exit { code })))
             | What::InstanceStartFailed(
@@ -169,6 +178,9 @@ impl Numbers {
             | What::DrainBegan(_)
             | What::Drained
             | What::Undrained
+            | What::ProfileChanged(_)
+            | What::ReloadRefused(_)
+            | What::PoolGone
             | What::EngineBack
             | What::EngineLost(_)
             | What::TelemetryLost(_)

@@ -94,7 +94,11 @@ fn kind(event: &Event) -> Option<Kind> {
         | What::LeaseEnded(_)
         | What::DrainBegan(_)
         | What::Drained
-        | What::Undrained => None,
+        | What::Undrained
+        | What::ProfileChanged(_)
+        | What::ProfileReloaded(_)
+        | What::ReloadRefused(_)
+        | What::PoolGone => None,
     }
 }
 

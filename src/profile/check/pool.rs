@@ -60,8 +60,30 @@ const SANDBOX: Defaults = Defaults {
     tmp: Bytes::mib(64),
 };
 
-/// The pool, or `None` where a key is missing that has no default.
-pub(super) fn pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool> {
+/// What a pool's table comes to.
+pub(super) enum Written {
+    /// A pool.
+    Pool(Box<Pool>),
+    /// `enabled = false`: what an earlier layer wrote of it does not hold.
+    Disabled,
+    /// A key is missing that has no default, which has been noted.
+    Incomplete,
+}
+
+/// Reads a pool. Of one that is not enabled only what is written must be right.
+pub(super) fn pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Written {
+    let enabled = fields.read("enabled", shape::flag).or(true).value;
+    if !enabled {
+        fields.may_be_partial();
+    }
+    match whole_pool(fields, classes) {
+        _ if !enabled => Written::Disabled,
+        Some(pool) => Written::Pool(Box::new(pool)),
+        None => Written::Incomplete,
+    }
+}
+
+fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool> {
     let kinds = [Kind::Browser, Kind::Sandbox].map(|kind| (kind.as_str(), kind));
     let kind = fields.require("kind", "kind = \"browser\"", shape::word(&kinds));
     let default_class = default_class(&mut fields, classes);

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::control::message::{Acquire, CallId, HostMemory, InstanceId, LeaseId, Scope};
-use crate::profile::{HostProfile, PoolName};
+use crate::profile::{Deadlines, HostProfile, Pool, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
 
 /// Nothing is done later than this after it is due: the loop's own delay.
@@ -44,6 +44,8 @@ pub(super) struct Judge {
 #[derive(Debug)]
 struct Seen {
     pool: PoolName,
+    /// What it was made from, and the newest description of an equal template.
+    made: Arc<Pool>,
     ready: bool,
     stop: bool,
     /// A word told first that its container is there, or that its process runs.
@@ -67,6 +69,8 @@ struct Known {
     call: CallId,
     asked_at: Instant,
     wait: Duration,
+    /// The pool's when it was asked for.
+    deadlines: Deadlines,
     granted: Option<(InstanceId, Instant)>,
     used: bool,
     active_at: Instant,
@@ -94,6 +98,12 @@ impl Judge {
             drains: BTreeMap::new(),
             strangers: BTreeMap::new(),
         }
+    }
+
+    /// Whether there is such a pool, be it that only something is left of it.
+    fn has_pool(&self, pool: &PoolName) -> bool {
+        let left = || self.instances.values().any(|seen| !seen.gone && seen.pool == *pool);
+        self.profile.pools.contains_key(pool) || left()
     }
 
     /// Whether nothing that was ordered is left, and no lease goes on.

@@ -1,39 +1,43 @@
 //! What the judge says of what comes out.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{BELIEVED, Found, Judge, Known, LAG, OVERHEAD, Seen};
 use crate::control::message::{
-    CallId, Cancelled, Deadline, End, Event, Failure, InstanceId, LeaseId, LeaseState, LeaseView, Output,
-    Reply, Scope, StopReason, What, Why,
+    Acquire, CallId, Cancelled, Deadline, End, Event, Failure, InstanceId, LeaseId, LeaseState, LeaseView,
+    Output, Reply, Scope, StopReason, What, Why,
 };
-use crate::profile::PoolName;
+use crate::profile::{Pool, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
 
 impl Judge {
     /// Something came out.
     pub(in crate::sim) fn see(&mut self, output: &Output) -> Found {
         match output {
-            Output::Start { instance, pool, .. } => self.see_start(*instance, pool),
+            Output::Start { instance, pool, made, .. } => self.see_start(*instance, pool, made),
             Output::Stop { instance, .. } => self.see_stop(*instance),
-            Output::Probe { instance, .. } => {
+            Output::Probe { instance, probe } => {
                 let seen = self.instances.get_mut(instance).ok_or("a probe of nothing")?;
                 seen.asked = true;
                 let idle = seen.ready && !seen.stop && seen.lent.is_none();
-                hold(idle, || format!("{instance} is probed and is {seen:?}"))
+                let right = idle && *probe == seen.made.template.probe;
+                hold(right, || format!("{instance} is probed and is {seen:?}"))
             }
             Output::Reply(call, reply) => self.see_reply(*call, reply),
             Output::Tell(event) => self.see_event(event),
         }
     }
 
-    fn see_start(&mut self, id: InstanceId, pool: &PoolName) -> Found {
+    fn see_start(&mut self, id: InstanceId, pool: &PoolName, made: &Arc<Pool>) -> Found {
         let now = self.now;
         hold(self.engine, || format!("{id} is started while the engine is known not to answer"))?;
         hold(self.drain_of(pool).is_none(), || format!("{id} is started in {pool}, which is drained"))?;
-        let spec = &self.profile.pools[pool];
+        let newest = self.profile.pools.get(pool) == Some(made);
+        hold(newest, || format!("{id} is started in {pool}, which the profile does not have so"))?;
         let seen = Seen {
             pool: pool.clone(),
+            made: Arc::clone(made),
             ready: false,
             stop: false,
             exists_at: None,
@@ -52,7 +56,7 @@ impl Judge {
         let most = self.profile.host.max_starts;
         hold(starting <= most as usize, || format!("{starting} starts are under way, {most} may be"))?;
         let many = there().filter(|seen| seen.pool == *pool).count();
-        let most = spec.max_instances;
+        let most = made.max_instances;
         hold(many <= most as usize, || format!("{pool} has {many} instances, {most} may be"))?;
         let Some((memory, _)) = self.memory.filter(|(_, at)| now.since(*at) <= BELIEVED) else {
             return Err(format!("{id} is started and the host's memory is not known"));
@@ -73,13 +77,13 @@ impl Judge {
         };
         let host = &self.profile.host;
         let most = cores.saturating_sub(host.reserve_cpu).scaled(host.cpu_overcommit);
-        let cpus: MilliCpu = there().map(|seen| self.profile.pools[&seen.pool].template.cpus).sum();
+        let cpus: MilliCpu = there().map(|seen| seen.made.template.cpus).sum();
         hold(cpus <= most, || format!("{cpus} cores are promised with {id}, of {most}"))
     }
 
     /// The least that an instance must be counted with.
     fn promised(&self, seen: &Seen) -> Bytes {
-        let spec = &self.profile.pools[&seen.pool];
+        let spec = &seen.made;
         let promised = match seen.held {
             None => spec.memory_expect,
             Some((held, at)) if self.now.since(at) <= BELIEVED && held <= spec.memory_expect => {
@@ -92,14 +96,14 @@ impl Judge {
 
     /// How far it may outgrow its expectation.
     fn slack(&self, seen: &Seen) -> Bytes {
-        let spec = &self.profile.pools[&seen.pool];
+        let spec = &seen.made;
         spec.template.memory_max.saturating_sub(spec.memory_expect)
     }
 
     /// The least that an instance will still come to hold.
     fn growth(&self, seen: &Seen) -> Bytes {
         let Some((held, _)) = seen.held else {
-            return if seen.stop { Bytes::ZERO } else { self.profile.pools[&seen.pool].memory_expect };
+            return if seen.stop { Bytes::ZERO } else { seen.made.memory_expect };
         };
         if seen.stop {
             Bytes::ZERO
@@ -134,7 +138,7 @@ impl Judge {
                 let live = lent.is_some_and(|lease| !self.leases[lease].ended);
                 hold(live, || format!("{instance} may be used and is lent to {lent:?}"))
             }
-            Reply::Pools(_) | Reply::Host(_) | Reply::Refused(_) => Ok(()),
+            Reply::Pools(_) | Reply::Host(_) | Reply::Reloaded(_) | Reply::Refused(_) => Ok(()),
         }
     }
 
@@ -167,7 +171,13 @@ impl Judge {
             (What::LeaseGranted(_), Some(instance), Some(lease)) => self.see_grant(instance, lease),
             (What::LeaseQueued, _, Some(lease)) => {
                 self.live.insert(lease.clone());
-                Ok(())
+                self.see_queued(lease)
+            }
+            (What::PoolGone, ..) => {
+                let pool = event.pool.clone().ok_or("a pool without a name is gone")?;
+                self.drains.remove(&Scope::Pool(pool.clone()));
+                let right = !self.has_pool(&pool);
+                hold(right, || format!("{pool} is gone, and something of it is left"))
             }
             (What::LeaseEnded(end), _, Some(lease)) => self.see_end(lease, end),
             (What::InstanceGone, Some(id), _) => {
@@ -183,6 +193,10 @@ impl Judge {
                     StopReason::Died => seen.dead,
                     StopReason::Unanswering => seen.silences >= 2,
                     StopReason::Drain => self.drain_of(&seen.pool).is_some(),
+                    StopReason::Removed => !self.profile.pools.contains_key(&seen.pool),
+                    StopReason::Outdated => {
+                        self.is_outdated(seen) && seen.lent.is_none() && !self.is_awaited(&seen.pool)
+                    }
                     StopReason::Used => seen.lent.is_some(),
                     StopReason::StartFailed | StopReason::Aged | StopReason::Surplus => seen.lent.is_none(),
                     StopReason::Unknown => false,
@@ -191,6 +205,39 @@ impl Judge {
             }
             _ => Ok(()),
         }
+    }
+
+    /// No more of a class wait in a pool than may, beside those for whom starts were under way or could be.
+    fn see_queued(&self, lease: &LeaseId) -> Found {
+        let Known { request, .. } = &self.leases[lease];
+        let pool = &self.profile.pools[&request.pool];
+        let class = |request: &Acquire| request.class.clone().unwrap_or_else(|| pool.default_class.clone());
+        let class_of_it = class(request);
+        let waits = |id: &&LeaseId| {
+            let known = &self.leases[*id];
+            known.granted.is_none()
+                && known.request.pool == request.pool
+                && class(&known.request) == class_of_it
+        };
+        let many = self.live.iter().filter(waits).count();
+        let class = &self.profile.classes[&class_of_it];
+        // A reload may have lowered the ceiling below what is being started.
+        let starts = |seen: &&Seen| seen.pool == request.pool && !(seen.ready || seen.stop || seen.gone);
+        let starting = self.instances.values().filter(starts).count();
+        let most = class.max_queued as usize + starting.max(pool.max_instances as usize);
+        hold(many <= most, || format!("{many} of class {class_of_it} wait in {}, {most} may", request.pool))
+    }
+
+    /// Whether an instance is not of its pool's newest template.
+    fn is_outdated(&self, seen: &Seen) -> bool {
+        let newest = self.profile.pools.get(&seen.pool);
+        newest.is_some_and(|pool| (pool.kind, &pool.template) != (seen.made.kind, &seen.made.template))
+    }
+
+    /// Whether somebody waits for this pool.
+    fn is_awaited(&self, pool: &PoolName) -> bool {
+        let waits = |id: &LeaseId| self.leases[id].granted.is_none() && self.leases[id].request.pool == *pool;
+        self.live.iter().any(waits)
     }
 
     fn see_grant(&mut self, id: InstanceId, lease: &LeaseId) -> Found {
@@ -204,7 +251,7 @@ impl Judge {
         hold(free, || format!("{lease} is granted and is {known:?}"))?;
         let late = now > known.asked_at.after(known.wait);
         hold(!late, || format!("{lease} is granted after its wait: {known:?}"))?;
-        let most = self.profile.pools[&seen.pool].deadlines.max_runtime;
+        let most = known.deadlines.max_runtime;
         let runtime = known.request.max_runtime.unwrap_or(most).min(most);
         known.granted = Some((id, now));
         known.active_at = now;
@@ -233,6 +280,9 @@ impl Judge {
             End::Expired(Deadline::FirstUse) => seen.is_some() && !known.used && due(idle),
             End::Interrupted(_) => seen.is_some() && drain.is_some_and(due),
             End::Refused(Why::HostDraining | Why::PoolDraining) => seen.is_none() && drain.is_some(),
+            End::Refused(Why::PoolRemoved) => {
+                seen.is_none() && !self.profile.pools.contains_key(&known.request.pool)
+            }
             End::Refused(why) => {
                 let over = due(known.asked_at.after(known.wait));
                 matches!(why, Why::WaitExpired { .. }) && seen.is_none() && over
@@ -245,7 +295,7 @@ impl Judge {
     }
 
     fn idle_deadline(&self, known: &Known) -> Instant {
-        let deadlines = &self.profile.pools[&known.request.pool].deadlines;
+        let deadlines = &known.deadlines;
         let idle = known.request.idle_timeout.unwrap_or(deadlines.idle_timeout).min(deadlines.idle_timeout);
         known.active_at.after(if known.used { idle } else { deadlines.first_use_timeout })
     }

@@ -26,7 +26,7 @@ fn instance(id: InstanceId) -> String {
 /// An order or an event.
 pub(super) fn output(output: &Output) -> Vec<String> {
     vec![match output {
-        Output::Start { instance: id, pool, deadline } => {
+        Output::Start { instance: id, pool, deadline, .. } => {
             format!("start {} {pool} until {}", instance(*id), at(*deadline))
         }
         Output::Stop { instance: id, grace: Duration::ZERO } => format!("stop {}", instance(*id)),
@@ -58,6 +58,11 @@ pub(super) fn reply(name: &str, reply: &Reply) -> Vec<String> {
         Reply::Use { instance: id, pool } => one(format!("use {} of {pool}", instance(*id))),
         Reply::Pools(pools) => pools.iter().map(|pool| format!("{name} <- {}", self::pool(pool))).collect(),
         Reply::Host(host) => one(self::host(host)),
+        Reply::Reloaded(changes) => {
+            let mut lines = one(format!("{} changes", changes.len()));
+            lines.extend(changes.iter().map(|change| format!("  {change}")));
+            lines
+        }
         Reply::Refused(refusal) => one(self::refusal(refusal)),
     }
 }
@@ -90,6 +95,7 @@ fn refusal(refusal: &Refusal) -> String {
         Refusal::NoSuchPool(name, there) => format!("no pool {name}, there are {there:?}"),
         Refusal::NoSuchClass(name, there) => format!("no class {name}, there are {there:?}"),
         Refusal::NoSuchLease(id) => format!("no lease {id}"),
+        Refusal::CannotChange(change) => format!("cannot change {change}"),
         Refusal::NotExecuting(view) => format!("not executing but {}", state(view)),
     }
 }
@@ -104,11 +110,13 @@ fn why(why: &Why) -> String {
 
 fn pool(view: &PoolView) -> String {
     let PoolView { name, starting, warm, stock, leased, stopping, stuck, queued, promised, .. } = view;
+    let outdated = if view.outdated > 0 { format!(", {} outdated", view.outdated) } else { String::new() };
+    let removed = if view.removed { ", removed" } else { "" };
     let drain = view.drain.as_ref().map_or(String::new(), self::drain);
     let blocked = view.blocked_by.as_ref().map_or(String::new(), |why| format!(", {}", self::why(why)));
     format!(
         "{name}: {warm} warm of {stock}, {starting} starting, {leased} leased, {stopping} stopping ({stuck} stuck), \
-         {queued} queued, {promised} promised{drain}{blocked}"
+         {queued} queued, {promised} promised{outdated}{removed}{drain}{blocked}"
     )
 }
 

@@ -10,7 +10,7 @@
 //! acquire r1 POOL [class=] [wait=] [runtime=] [idle=] [async]     acquire r1..r9 POOL: several
 //! get r1 [executing|ended WAIT] [as w1]    hangup r1|w1     active r1 [at=TIME]
 //! use | release | cancel | undelivered | overran r1         renew r1 TIME
-//! leases | pools | host | drain SCOPE WINDOW | undrain SCOPE
+//! leases | pools | host | drain SCOPE WINDOW | undrain SCOPE | reload PROFILE
 //! ```
 
 use std::collections::BTreeMap;
@@ -45,6 +45,8 @@ pub(super) enum Said {
         acquire: Acquire,
     },
     HungUp(String),
+    /// By the profile of this name.
+    Reload(String),
 }
 
 type Wrong = String;
@@ -65,6 +67,7 @@ pub(super) fn read(line: &str) -> Result<(Instant, Said), Wrong> {
         ["pass"] => Said::Pass,
         ["sample", ref figures @ ..] => sample(figures)?,
         ["hangup", name] => Said::HungUp(name.into()),
+        ["reload", name] => Said::Reload(name.into()),
         ["acquire", name, pool, ref options @ ..] => acquire(name, pool, options)?,
         _ => match input(at, &words)? {
             Some(input) => Said::Input(input),

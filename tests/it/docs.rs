@@ -1,0 +1,85 @@
+//! What is written from the tables in the code: that the packaged profile is the written one and says what holds,
+//! and that the pages and completions are sound for those who read them.
+
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use stoker::profile::{KEYS, check};
+
+#[path = "../docs/text/mod.rs"]
+mod text;
+
+#[test]
+fn the_packaged_profile_is_the_written_one() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("packaging/host.toml");
+    let packaged = fs::read_to_string(file).unwrap();
+    assert!(packaged == text::host_toml(), "packaging/host.toml is not what `make docs` writes");
+}
+
+#[test]
+fn the_packaged_profile_says_nothing_until_it_is_edited() {
+    let text = text::host_toml();
+    let mistakes = check("host.toml", &text).unwrap_err();
+    let told: Vec<_> = mistakes.as_slice().iter().map(|mistake| mistake.problem.as_str()).collect();
+    assert_eq!(told, ["at least one pool is required"]);
+}
+
+#[test]
+fn what_the_packaged_profile_says_is_what_holds_without_it() {
+    // A line that begins with `#` and no space is one to be uncommented.
+    let uncommented = |line: &str| match line.strip_prefix('#') {
+        Some(rest) if rest.starts_with(|c: char| c.is_ascii_lowercase() || c == '[') => format!("{rest}\n"),
+        _ => format!("{line}\n"),
+    };
+    let written: String = text::host_toml().lines().map(uncommented).collect();
+    let plain = "[pool.python]\nkind = 'sandbox'\nimage = 'stoker/python:latest'\n\
+                 [pool.chromium]\nkind = 'browser'\nimage = 'stoker/chromium:latest'\n";
+    let written = check("host.toml", &written).unwrap_or_else(|wrong| panic!("{wrong}"));
+    assert_eq!(written, check("plain", plain).unwrap());
+}
+
+#[test]
+fn every_key_is_in_the_reference_and_every_verb_in_its_page() {
+    let page = |name: &str| {
+        let all = text::all();
+        let (_, text) = all.iter().find(|(path, _)| path.ends_with(name)).expect("it is written");
+        // A page spells a hyphen so that nobody takes it for a dash.
+        String::from_utf8(text.clone()).unwrap().replace("\\-", "-")
+    };
+    let reference = page("stoker.host.5");
+    for key in KEYS {
+        assert!(reference.contains(&format!("\\fB{}\\fR", key.name)), "{} is not in the reference", key.name);
+    }
+    let tool = page("stokerctl.1");
+    for verb in stoker::ctl::command().get_subcommands().filter(|verb| verb.get_name() != "help") {
+        assert!(tool.contains(&format!("stokerctl {}", verb.get_name())), "{} has no place", verb.get_name());
+    }
+}
+
+#[test]
+fn pages_and_completions_have_no_faults() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut looked = 0;
+    // The catalog is compiled by a test beside its table.
+    for (name, text) in text::all().into_iter().filter(|(name, _)| !name.starts_with("catalog")) {
+        assert!(text.is_ascii(), "{} has more than ASCII", name.display());
+        let file = folder.path().join(name.file_name().unwrap());
+        fs::write(&file, text).unwrap();
+        let file = file.to_str().unwrap();
+        let (program, arguments) = match name.components().nth(1).unwrap().as_os_str().to_str().unwrap() {
+            "bash" => ("bash", vec!["-n", file]),
+            "zsh" => ("zsh", vec!["-n", file]),
+            "fish" => ("fish", vec!["--no-execute", file]),
+            _ => ("groff", vec!["-man", "-ww", "-z", "-Tutf8", file]),
+        };
+        let Ok(said) = Command::new(program).args(arguments).output() else {
+            println!("SKIPPED: {} is not looked at, there is no {program}", name.display());
+            continue;
+        };
+        let errors = String::from_utf8_lossy(&said.stderr);
+        assert!(said.status.success() && errors.is_empty(), "{}: {errors}", name.display());
+        looked += 1;
+    }
+    assert!(looked >= 2, "not even bash is there");
+}
