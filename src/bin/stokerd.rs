@@ -20,7 +20,7 @@ struct Arguments {
     #[arg(long, value_name = "FILE", default_value = "/etc/stoker/host.toml")]
     profile: PathBuf,
 
-    /// Where the API is served.
+    /// Where the API is served, unless systemd passes a socket.
     #[arg(long, value_name = "PATH", env = "STOKER_SOCKET", default_value = stoker::ctl::DEFAULT_SOCKET)]
     socket: PathBuf,
 
@@ -56,6 +56,7 @@ fn start(arguments: Arguments) -> anyhow::Result<()> {
         None => anyhow::bail!("`{}` is no local engine: a path or a `unix://` address is", arguments.engine),
     };
     systemd::start_logging().context("cannot log")?;
+    let passed = systemd::passed_listener()?;
     // Two threads: the loop, and beside it bytes and engine calls. Work is done in containers, not here.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -64,5 +65,5 @@ fn start(arguments: Arguments) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    runtime.block_on(daemon::run(profile, Places { socket: arguments.socket, engine }))
+    runtime.block_on(daemon::run(profile, Places { socket: arguments.socket, passed, engine }))
 }
