@@ -139,11 +139,30 @@ async fn asked<T>(
 fn is_absence(error: &zbus::Error) -> bool {
     use std::io::ErrorKind;
     match error {
-        zbus::Error::InputOutput(error) => {
+        zbus::Error::Connection(error, _) | zbus::Error::InputOutput(error) => {
             matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused)
         }
         zbus::Error::MethodError(name, ..) => name.as_str() == "org.freedesktop.DBus.Error.ServiceUnknown",
         zbus::Error::FDO(error) => matches!(**error, zbus::fdo::Error::ServiceUnknown(_)),
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_bus_that_is_not_there_is_told_from_one_that_fails() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("bus");
+        let address = format!("unix:path={}", place.display());
+        let connect = || zbus::connection::Builder::address(address.as_str()).unwrap().build();
+        assert!(matches!(asked("answer", connect()).await, Err(LogindError::NoBus)), "there is no path");
+        let listener = std::os::unix::net::UnixListener::bind(&place).unwrap();
+        let speaks_something_else = std::thread::spawn(move || listener.accept().map(drop));
+        assert!(matches!(asked("answer", connect()).await, Err(LogindError::Failed("answer", _))));
+        speaks_something_else.join().unwrap().unwrap();
+        assert!(matches!(asked("answer", connect()).await, Err(LogindError::NoBus)), "nobody listens");
     }
 }

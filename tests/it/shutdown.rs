@@ -18,9 +18,15 @@ use crate::level::until;
 
 const MANAGER: &str = "/org/freedesktop/login1";
 
-/// A bus with a logind on it; gone when dropped.
+/// A bus; gone when dropped.
+struct Bus {
+    program: Child,
+    address: String,
+}
+
+/// A logind on a bus of its own.
 struct Logind {
-    bus: Child,
+    bus: Bus,
     connection: Connection,
     locks: Locks,
 }
@@ -52,9 +58,9 @@ impl Manager {
     async fn prepare_for_shutdown(emitter: &SignalEmitter<'_>, start: bool) -> zbus::Result<()>;
 }
 
-impl Logind {
+impl Bus {
     /// `None`, aloud, where there is no `dbus-daemon`.
-    async fn start(folder: &Path, grants: Duration) -> Option<(Logind, String)> {
+    async fn start(folder: &Path) -> Option<Bus> {
         let (socket, config) = (folder.join("bus"), folder.join("bus.conf"));
         let text = format!(
             "<busconfig><type>system</type><listen>unix:path={}</listen><policy context=\"default\">\
@@ -64,18 +70,24 @@ impl Logind {
         std::fs::write(&config, text).unwrap();
         let mut program = Command::new("dbus-daemon");
         program.arg(format!("--config-file={}", config.display())).args(["--nofork", "--nopidfile"]);
-        let Ok(bus) = program.stdin(Stdio::null()).spawn() else {
+        let Ok(program) = program.stdin(Stdio::null()).spawn() else {
             skip("there is no dbus-daemon (Debian's package dbus)");
             return None;
         };
         until("the bus listens", async || UnixStream::connect(&socket).is_ok(), |yes| *yes).await;
-        let address = format!("unix:path={}", socket.display());
+        Some(Bus { program, address: format!("unix:path={}", socket.display()) })
+    }
+}
+
+impl Logind {
+    async fn start(folder: &Path, grants: Duration) -> Option<Logind> {
+        let bus = Bus::start(folder).await?;
         let locks = Locks::default();
         let manager = Manager { grants, locks: locks.clone() };
-        let builder = connection::Builder::address(address.as_str()).unwrap();
+        let builder = connection::Builder::address(bus.address.as_str()).unwrap();
         let builder = builder.name("org.freedesktop.login1").unwrap().serve_at(MANAGER, manager).unwrap();
         let connection = builder.build().await.unwrap();
-        Some((Logind { bus, connection, locks }, address))
+        Some(Logind { bus, connection, locks })
     }
 
     async fn say_shutdown(&self, start: bool) {
@@ -97,21 +109,25 @@ impl Logind {
     }
 }
 
-impl Drop for Logind {
+impl Drop for Bus {
     fn drop(&mut self) {
-        let _ = self.bus.kill();
-        let _ = self.bus.wait();
+        let _ = self.program.kill();
+        let _ = self.program.wait();
     }
+}
+
+/// Starts the daemon with this bus for the system's.
+fn launch_on(host: &mut Host, bus: &Bus) {
+    let mut command = host.stokerd(host.client.socket());
+    command.env("DBUS_SYSTEM_BUS_ADDRESS", &bus.address);
+    host.launch_as(command);
 }
 
 /// A host with a logind that grants so long.
 async fn host(grants: Duration) -> Option<(Host, Logind)> {
-    let engine = Engine::with(TINY).await?;
-    let mut host = Host::silent(engine, SANDBOX);
-    let (logind, address) = Logind::start(host.folder(), grants).await?;
-    let mut command = host.stokerd(host.client.socket());
-    command.env("DBUS_SYSTEM_BUS_ADDRESS", address);
-    host.launch_as(command);
+    let mut host = Host::silent(Engine::with(TINY).await?, SANDBOX);
+    let logind = Logind::start(host.folder(), grants).await?;
+    launch_on(&mut host, &logind.bus);
     host.until_it_serves().await;
     logind.until_held(&[true]).await;
     Some((host, logind))
@@ -149,4 +165,15 @@ async fn a_logind_that_waits_for_little_is_told_of_and_leases_have_that_little()
     let ended = host.until_ended(&lease.id).await;
     assert_eq!((ended.state.as_str(), ended.reason.as_deref()), ("interrupted", Some("drain")));
     logind.until_held(&[false]).await;
+}
+
+#[tokio::test]
+async fn a_bus_without_logind_is_no_trouble() {
+    let Some(engine) = Engine::with(TINY).await else { return };
+    let mut host = Host::silent(engine, SANDBOX);
+    let Some(bus) = Bus::start(host.folder()).await else { return };
+    launch_on(&mut host, &bus);
+    host.until_it_serves().await;
+    host.until_warm("sandbox", 1).await;
+    assert!(!host.log().contains("WARN"), "{}", host.log());
 }
