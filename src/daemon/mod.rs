@@ -126,13 +126,14 @@ pub async fn run(profile: HostProfile, places: Places) -> anyhow::Result<()> {
         _ = terminate.recv() => tracing::info!("told to end, leaving instances as they are"),
         _ = interrupt.recv() => tracing::info!("told to end, leaving instances as they are"),
     }
-    notify.stopping();
     // Questions are answered by the loop, so the server ends first.
     drop(end);
     let _ = serving.await;
     turning.abort();
     // It holds the way to the journal's writer, which ends when the way is gone.
     let _ = turning.await;
+    // The last word to the manager, so the loop must have had its.
+    notify.stopping();
     last_word.wait();
     Ok(())
 }

@@ -54,7 +54,8 @@ scratch=$(mktemp -d "${TMPDIR:-/var/tmp}/stoker-host.XXXXXX")
 payload() {
     local folder=$scratch/payload target=$here/../.. tests
     mkdir -p "$folder/bin"
-    (cd "$target" && cargo build --bins)
+    # With the example, so that programs and tests share one set of crates.
+    (cd "$target" && cargo build --bins --example demo)
     tests=$(cd "$target" && cargo test --lib --no-run --message-format=json 2>/dev/null |
         sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
     target=$(dirname "$(dirname "$tests")") # which is elsewhere with CARGO_TARGET_DIR
