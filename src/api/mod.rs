@@ -109,7 +109,8 @@ impl Api {
             .fallback(operate::no_such_path)
             .method_not_allowed_fallback(operate::no_such_method)
             .layer(from_fn(server::read_body))
-            .layer(DefaultBodyLimit::max(BODY_MOST))
+            // The one that read it has bounded it.
+            .layer(DefaultBodyLimit::disable())
             .layer(map_response(problem::of_the_frameworks))
             .with_state(self)
     }

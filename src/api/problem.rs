@@ -10,10 +10,8 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 
-use super::BODY_MOST;
 use super::wire::LeaseBody;
 use crate::control::message::{LeaseState, Refusal, Why};
-use crate::quantity::Bytes;
 
 /// Names that begin alike are more likely meant than ones that are merely as long (0 to 1, by Jaro-Winkler).
 const NEAR: f64 = 0.75;
@@ -199,8 +197,8 @@ impl IntoResponse for Problem {
     }
 }
 
-/// A refusal that was not ours but the framework's (a body that is too large, a path that does not read) as a
-/// problem like all others.
+/// A refusal that was not ours but the framework's (such as a path that does not read) as a problem like all
+/// others.
 pub(super) async fn of_the_frameworks(response: Response) -> Response {
     let status = response.status();
     let is_ours = response.headers().get(header::CONTENT_TYPE).is_some_and(|kind| kind == PROBLEM_JSON);
@@ -209,13 +207,7 @@ pub(super) async fn of_the_frameworks(response: Response) -> Response {
     }
     let said = axum::body::to_bytes(response.into_body(), FRAMEWORKS_MOST).await.unwrap_or_default();
     let said = String::from_utf8_lossy(&said).into_owned();
-    let problem = if status == StatusCode::PAYLOAD_TOO_LARGE {
-        let detail = format!("a body has at most {}", Bytes::new(BODY_MOST as u64));
-        Problem::new(status, "too_large", "the request is too large", detail)
-    } else {
-        Problem { status: status.as_u16(), ..Problem::bad_request(said) }
-    };
-    problem.into_response()
+    Problem { status: status.as_u16(), ..Problem::bad_request(said) }.into_response()
 }
 
 fn status_of(why: &Why) -> StatusCode {

@@ -15,11 +15,12 @@ use std::time::Duration;
 use std::{fs, io};
 
 use axum::Router;
-use axum::body::{Body, Bytes};
-use axum::extract::{FromRequest, Request};
+use axum::body::Body;
+use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use http_body_util::BodyExt;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
@@ -28,14 +29,18 @@ use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
+use super::BODY_MOST;
 use super::problem::Problem;
 use crate::auth::Tenants;
 use crate::control::message::Tenant;
+use crate::quantity::Bytes;
 
 /// Connections at once; callers that wait for a lease hold one each. The rest waits in the kernel's backlog.
 const CONNECTIONS: usize = 4096;
 /// A caller that has connected and not finished its head by then is not one.
 const HEAD_DEADLINE: Duration = Duration::from_secs(10);
+/// A body beyond [`BODY_MOST`] is read to its end for the sake of its caller, but not for ever.
+const DROPPED_MOST: usize = 16 * BODY_MOST;
 /// The largest body that is read takes milliseconds on a Unix socket.
 const BODY_DEADLINE: Duration = Duration::from_secs(30);
 
@@ -159,10 +164,14 @@ pub(super) async fn read_body(request: Request, next: Next) -> Response {
 
 async fn read_body_within(limit: Duration, request: Request) -> Result<Request, Response> {
     let (parts, body) = request.into_parts();
-    let reading = Bytes::from_request(Request::from_parts(parts.clone(), body), &());
-    match timeout(limit, reading).await {
-        Ok(Ok(body)) => Ok(Request::from_parts(parts, Body::from(body))),
-        Ok(Err(refusal)) => Err(refusal.into_response()),
+    match timeout(limit, whole(body)).await {
+        Ok(Ok(Some(body))) => Ok(Request::from_parts(parts, Body::from(body))),
+        Ok(Ok(None)) => {
+            let detail = format!("a body has at most {}", Bytes::new(BODY_MOST as u64));
+            let status = StatusCode::PAYLOAD_TOO_LARGE;
+            Err(Problem::new(status, "too_large", "the request is too large", detail).into_response())
+        }
+        Ok(Err(error)) => Err(Problem::bad_request(format!("the body breaks off: {error}")).into_response()),
         Err(_) => {
             let detail = format!("the body did not end within {}", crate::quantity::show_duration(limit));
             let status = StatusCode::REQUEST_TIMEOUT;
@@ -170,6 +179,22 @@ async fn read_body_within(limit: Duration, request: Request) -> Result<Request, 
                 .into_response())
         }
     }
+}
+
+/// A body, or `None` where it is too large. That one is read, too, and dropped: a caller that is still writing
+/// when its connection closes sees a broken pipe instead of the answer.
+async fn whole(mut body: Body) -> Result<Option<Vec<u8>>, axum::Error> {
+    let (mut kept, mut seen) = (Vec::new(), 0);
+    while seen < DROPPED_MOST
+        && let Some(frame) = body.frame().await
+    {
+        let Ok(data) = frame?.into_data() else { continue };
+        seen += data.len();
+        if seen <= BODY_MOST {
+            kept.extend_from_slice(&data);
+        }
+    }
+    Ok((seen <= BODY_MOST).then_some(kept))
 }
 
 /// Serves until `ending` is over, then answers what was asked already; who connects from then on is left to whoever
@@ -227,7 +252,7 @@ mod tests {
 
     #[tokio::test]
     async fn half_a_body_is_not_waited_for() {
-        let half = stream::iter([Ok::<_, io::Error>(Bytes::from_static(b"{"))]);
+        let half = stream::iter([Ok::<_, io::Error>(axum::body::Bytes::from_static(b"{"))]);
         let body = Body::from_stream(futures_util::StreamExt::chain(half, stream::pending()));
         let refusal = read_body_within(Duration::from_millis(20), Request::new(body)).await.unwrap_err();
         assert_eq!(refusal.status(), StatusCode::REQUEST_TIMEOUT);

@@ -7,6 +7,7 @@
 
 pub mod exit;
 mod forward;
+mod logs;
 mod look;
 mod operate;
 mod verbs;
@@ -87,6 +88,8 @@ enum Verb {
     Exec(Exec),
     /// Reach a port of a lease's instance at a local address, until Ctrl-C or the lease's end
     Forward(Forward),
+    /// What the journal has of a lease, a pool or an instance (journalctl)
+    Logs(logs::Logs),
     /// Take no new work, let running leases end within a window, then reclaim
     Drain(Drain),
     /// Take work again
@@ -229,6 +232,7 @@ impl Tool {
             Verb::Show { name } => self.show(&name).await,
             Verb::Exec(exec) => self.exec(exec).await,
             Verb::Forward(forward) => self.forward(forward).await,
+            Verb::Logs(logs) => logs::show(&logs, self.json),
             Verb::Drain(drain) => self.drain(drain).await,
             Verb::Undrain { pool } => self.undrain(pool.as_deref()).await,
             Verb::Profile { verb: ProfileVerb::Check { file } } => self.check_profile(&file),

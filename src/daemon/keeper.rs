@@ -11,7 +11,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -20,8 +20,8 @@ use tokio::time::{sleep, timeout};
 use super::World;
 use super::clock;
 use super::look::Eyes;
-use crate::control::message::{Input, InstanceId, News, StartFailure};
-use crate::docker::{Docker, DockerError, Running};
+use crate::control::message::{Input, InstanceId, LeaseId, News, StartFailure};
+use crate::docker::{Docker, DockerError, Reading, Running};
 use crate::gateway::{DoorKeeper, chain};
 use crate::netns::Target;
 use crate::profile::{Pool, PoolName, Probe};
@@ -35,6 +35,10 @@ const PROBE_COMMAND: Duration = Duration::from_secs(5);
 const LEAVE_WITHIN: Duration = Duration::from_secs(10);
 /// Between two tries to stop something while the engine is away, as long as between two tries to reach it.
 const STOP_AGAIN: Duration = Duration::from_secs(1);
+/// Between two tries to hear what an instance writes, where the engine broke off.
+const HEAR_AGAIN: Duration = Duration::from_secs(1);
+/// What an instance has written last is heard within this time of its end.
+const HEAR_LAST: Duration = Duration::from_secs(2);
 /// Orders to stop that one task may not have taken yet; more say nothing new.
 const STOPS: usize = 4;
 
@@ -46,19 +50,34 @@ type Grace = Duration;
 pub(super) struct Keepers {
     world: World,
     stops: BTreeMap<InstanceId, mpsc::Sender<Grace>>,
+    /// Which lease each instance serves, for those whose output is written to the journal.
+    lent: BTreeMap<InstanceId, Weak<OnceLock<LeaseId>>>,
 }
 
 impl Keepers {
     pub(super) fn new(world: World) -> Keepers {
-        Keepers { world, stops: BTreeMap::new() }
+        Keepers { world, stops: BTreeMap::new(), lent: BTreeMap::new() }
     }
 
     /// Makes an instance, and keeps it.
     pub(super) fn start(&mut self, instance: InstanceId, name: PoolName, pool: Arc<Pool>, deadline: Instant) {
         let (sender, stops) = mpsc::channel(STOPS);
         self.stops.insert(instance, sender);
-        let keeper = Keeper { world: self.world.clone(), instance };
+        let lent = Arc::default();
+        if pool.journal_output {
+            self.lent.retain(|_, lent| lent.strong_count() > 0);
+            self.lent.insert(instance, Arc::downgrade(&lent));
+        }
+        let keeper = Keeper { world: self.world.clone(), instance, lent };
         tokio::spawn(async move { keeper.keep(name, pool, deadline, stops).await });
+    }
+
+    /// From here on what this instance writes belongs to that lease.
+    pub(super) fn lent(&self, instance: InstanceId, lease: &LeaseId) {
+        if let Some(lent) = self.lent.get(&instance).and_then(Weak::upgrade) {
+            // It serves one lease and no other.
+            let _ = lent.set(lease.clone());
+        }
     }
 
     /// Stops and removes an instance, also one that nobody here knows.
@@ -66,7 +85,7 @@ impl Keepers {
         self.stops.retain(|_, sender| !sender.is_closed());
         let sender = self.stops.entry(instance).or_insert_with(|| {
             let (sender, stops) = mpsc::channel(STOPS);
-            let keeper = Keeper { world: self.world.clone(), instance };
+            let keeper = Keeper { world: self.world.clone(), instance, lent: Arc::default() };
             tokio::spawn(async move { keeper.end(stops, None).await });
             sender
         });
@@ -91,6 +110,8 @@ impl Keepers {
 struct Keeper {
     world: World,
     instance: InstanceId,
+    /// The lease it serves, once it does.
+    lent: Arc<OnceLock<LeaseId>>,
 }
 
 /// What there is of an instance that runs; dropping it closes the door and stops the measuring.
@@ -170,8 +191,31 @@ impl Keeper {
         self.say(News::Started).await;
         self.world.eyes.follow(self.instance, running.pid());
         let measured = Measured(self.world.eyes.clone(), self.instance);
+        if pool.journal_output {
+            self.hear(docker, &running, name);
+        }
         let door = self.world.gateway.open(self.instance, docker.clone(), container, target);
         Ok(Alive { running, _door: door, _measured: measured })
+    }
+
+    /// Writes what the instance writes to the journal, for as long as it lives.
+    fn hear(&self, docker: &Docker, running: &Running, name: &PoolName) {
+        let (docker, running) = (docker.clone(), running.clone());
+        let mut voice = self.world.lines.of(name.clone(), self.instance, self.lent.clone(), clock::now());
+        tokio::spawn(async move {
+            let mut reading = Reading::default();
+            let mut say = |stream, line: &str| voice.say(stream, line, clock::now());
+            let hearing = async {
+                while docker.follow_output(running.container(), &mut reading, &mut say).await.is_err() {
+                    sleep(HEAR_AGAIN).await;
+                }
+            };
+            let ended = async {
+                running.ended().await;
+                sleep(HEAR_LAST).await;
+            };
+            tokio::select! { () = hearing => {}, () = ended => {} }
+        });
     }
 
     async fn probe_until_ready(

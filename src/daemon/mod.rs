@@ -28,7 +28,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 
 use self::engine::{Address, Slot};
-use self::journal::Journal;
+use self::journal::{Journal, Lines};
 use self::keeper::Keepers;
 use self::look::Eyes;
 use self::turn::Turns;
@@ -40,7 +40,7 @@ use crate::docker::Owner;
 use crate::gateway::Gateway;
 use crate::netns::Netns;
 use crate::profile::HostProfile;
-use crate::systemd::{Notify, Pulse};
+use crate::systemd::{Notify, Pulse, catalog};
 
 /// Facts that may stand before the loop; who brings one waits when it is behind.
 const FACTS: usize = 1024;
@@ -62,6 +62,7 @@ struct World {
     engine: Slot,
     gateway: Gateway,
     eyes: Eyes,
+    lines: Lines,
     facts: mpsc::Sender<Input>,
 }
 
@@ -96,7 +97,8 @@ pub async fn run(profile: HostProfile, places: Places) -> anyhow::Result<()> {
     let (facts, incoming) = mpsc::channel(FACTS);
     let eyes = Eyes::open(facts.clone()).context("cannot start the measuring thread")?;
     let gateway = Gateway::new(Netns::spawn().context("cannot start the thread that enters namespaces")?);
-    let world = World { engine: Slot::default(), gateway: gateway.clone(), eyes, facts };
+    let world =
+        World { engine: Slot::default(), gateway: gateway.clone(), eyes, lines: journal.lines(), facts };
     let (desk, counter) = Desk::new();
     let turns = Turns {
         pools: Turns::pools_of(&profile),
@@ -114,7 +116,7 @@ pub async fn run(profile: HostProfile, places: Places) -> anyhow::Result<()> {
     let router = Api::new(desk, gateway, LeaseIds::new(&host, &boot)).router();
     let owner = Owner { host, boot, run };
     let follow = engine::follow(world, Address { socket: places.engine, owner });
-    tracing::info!("serving at `{}`", socket.place());
+    tracing::info!(message_id = catalog::SERVING.id, "serving at `{}`", socket.place());
     let mut turning = tokio::spawn(turns.run());
     tokio::spawn(heed);
     let (end, ending) = oneshot::channel::<()>();
@@ -123,8 +125,8 @@ pub async fn run(profile: HostProfile, places: Places) -> anyhow::Result<()> {
         ended = &mut turning => ended.context("the loop broke")?,
         ended = &mut serving => ended.context("the server broke")?,
         ended = tokio::spawn(follow) => ended.context("the engine's follower broke")?,
-        _ = terminate.recv() => tracing::info!("told to end, leaving instances as they are"),
-        _ = interrupt.recv() => tracing::info!("told to end, leaving instances as they are"),
+        _ = terminate.recv() => tracing::info!(message_id = catalog::ENDING.id, "told to end, leaving instances as they are"),
+        _ = interrupt.recv() => tracing::info!(message_id = catalog::ENDING.id, "told to end, leaving instances as they are"),
     }
     // Questions are answered by the loop, so the server ends first.
     drop(end);

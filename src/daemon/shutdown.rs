@@ -15,7 +15,7 @@ use crate::api::desk::{Desk, Ending};
 use crate::control::message::{Call, HostView, Reply, Scope};
 use crate::gateway::chain;
 use crate::quantity::show_duration;
-use crate::systemd::{Logind, LogindError};
+use crate::systemd::{Logind, LogindError, catalog};
 
 /// How long leases may go on when the host goes down; the same is in `units/stoker-drain.service`.
 const WINDOW: Duration = Duration::from_secs(120);
@@ -44,6 +44,7 @@ pub(super) async fn heed(desk: Desk) {
         };
         if !why.is_empty() && why != said {
             tracing::warn!(
+                message_id = catalog::UNHEARD_SHUTDOWN.id,
                 "cannot hear of shutdowns: {why}, trying again every {} s; stoker-drain.service drains without it",
                 FIND_AGAIN.as_secs()
             );
@@ -72,7 +73,11 @@ async fn follow(desk: &Desk) -> Result<(), Deaf> {
         }
         let window = window(logind.delay_max().await.unwrap_or(granted), logind.drain_unit_is_active().await);
         let was_drained = host(desk, Call::Host).await?.drain.is_some();
-        tracing::info!("the host is going down: leases have {} to end", show_duration(window));
+        tracing::info!(
+            message_id = catalog::GOING_DOWN.id,
+            "the host is going down: leases have {} to end",
+            show_duration(window)
+        );
         host(desk, Call::Drain(Scope::Host, window)).await?;
         // Later than this, logind waits for nobody.
         let emptied = timeout(granted, until_empty(desk)).await;
@@ -85,7 +90,7 @@ async fn follow(desk: &Desk) -> Result<(), Deaf> {
             Some(true) => {}
             Some(false) if was_drained => {}
             Some(false) => {
-                tracing::info!("the host stays up after all");
+                tracing::info!(message_id = catalog::STAYS_UP.id, "the host stays up after all");
                 host(desk, Call::Undrain(Scope::Host)).await?;
             }
         }
@@ -99,6 +104,7 @@ fn window(granted: Duration, unit_is_active: bool) -> Duration {
 
 fn advise(granted: Duration) {
     tracing::warn!(
+        message_id = catalog::SHORT_SHUTDOWN.id,
         "when the host goes down leases will have {} to end instead of {}: logind waits no longer than {}, and \
          stoker-drain.service, which does, is not active; `systemctl enable --now stoker-drain.service`, or set \
          InhibitDelayMaxSec= in /etc/systemd/logind.conf.d/",

@@ -16,7 +16,7 @@ use super::journal::Journal;
 use super::keeper::Keepers;
 use crate::api::desk::{Counter, Left, Question, acquires, granted_lease};
 use crate::control::Controller;
-use crate::control::message::{Call, CallId, Input, Output, Reply};
+use crate::control::message::{Call, CallId, Input, Output, Reply, What};
 use crate::gateway::Gateway;
 use crate::profile::{HostProfile, Pool, PoolName};
 use crate::systemd::{Pulse, status_line};
@@ -142,7 +142,14 @@ impl Turns {
                 self.keepers.probe(instance, &self.pools[&pool].template.probe)
             }
             Output::Reply(call, reply) => self.answer(call, reply),
-            Output::Tell(event) => self.journal.tell(event),
+            Output::Tell(event) => {
+                if let (What::LeaseGranted(_), Some(instance), Some(lease)) =
+                    (&event.what, event.instance, &event.lease)
+                {
+                    self.keepers.lent(instance, lease);
+                }
+                self.journal.tell(event);
+            }
         }
     }
 

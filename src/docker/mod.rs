@@ -8,6 +8,7 @@
 //! - `spec` makes the order out of a pool: what every container gets and what none ever gets.
 //! - `remove` ends an instance, until a listing no longer shows it.
 //! - `exec` runs a command inside, within memory and time.
+//! - `output` reads what a container writes.
 //! - `watch` holds the first process (pidfd) and says when it has ended; no engine is needed for that.
 //! - `events` is the engine's own telling; it may skip, so it only ever hastens what a listing finds.
 //!
@@ -25,6 +26,7 @@ mod error;
 mod events;
 mod exec;
 mod facts;
+mod output;
 mod remove;
 mod spec;
 mod watch;
@@ -33,6 +35,7 @@ pub use error::DockerError;
 pub use events::EngineEvent;
 pub use exec::{Exec, Execed};
 pub use facts::{CgroupDriver, EngineFacts};
+pub use output::Reading;
 pub use spec::{Owner, cgroup_parent, template_hash};
 pub use watch::Running;
 

@@ -146,6 +146,7 @@ pub(in crate::docker) fn pool(kind: Kind) -> Pool {
             max_runtime: Duration::from_secs(600),
             stop_timeout: Duration::from_millis(2500),
         },
+        journal_output: false,
     }
 }
 

@@ -74,8 +74,8 @@ impl Running {
         Ok(Some(Running { container: container.clone(), pid, pidfd: Arc::new(pidfd) }))
     }
 
-    /// Resolves when the first process has ended.
-    pub(super) async fn ended(&self) {
+    /// Waits until the first process has ended; that is the kernel's word and needs no engine.
+    pub async fn ended(&self) {
         // Readiness is kept, never cleared: an end is for ever, and so is known to every clone.
         if self.pidfd.readable().await.is_err() {
             // The runtime is going away. That is no news of the process.

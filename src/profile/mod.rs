@@ -170,6 +170,8 @@ pub struct Pool {
     pub max_instances: u32,
     /// The deadlines of its instances and leases.
     pub deadlines: Deadlines,
+    /// Whether what its instances write goes to the journal, too.
+    pub journal_output: bool,
 }
 
 /// What an instance is made from; two instances of equal templates are interchangeable.

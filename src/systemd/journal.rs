@@ -1,10 +1,9 @@
 //! The journal, where there is one; readable lines on standard error where there is not.
 //!
 //! Under systemd every entry goes to the journal with its fields as they are named (`STOKER_LEASE`, ...), so
-//! that `journalctl STOKER_LEASE=...` finds them. Elsewhere the same entry is one line for people. Only our
-//! own words are let through: what libraries log at their own levels may hold bodies of requests.
-//!
-//! Deliberately absent: a message catalogue.
+//! that `journalctl STOKER_LEASE=...` finds them, and with the id by which the [`catalog`](super::catalog)
+//! explains it. Elsewhere the same entry is one line for people. Only our own words are let through: what
+//! libraries log at their own levels may hold bodies of requests.
 
 use std::io::IsTerminal;
 
@@ -12,8 +11,12 @@ use tracing::level_filters::LevelFilter;
 use tracing_journald::{Priority, PriorityMappings};
 use tracing_subscriber::Layer;
 use tracing_subscriber::filter::FilterFn;
+use tracing_subscriber::fmt::format::debug_fn;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
+
+/// How the fields of our own entries begin.
+const OURS: &str = "stoker_";
 
 /// Sends all that is logged from here on to the journal, or to standard error.
 ///
@@ -38,11 +41,17 @@ pub fn start_logging() -> Result<(), tracing_subscriber::util::TryInitError> {
             .with(journal.with_filter(LevelFilter::INFO).with_filter(ours()))
             .try_init();
     }
+    // The message, and behind it the fields that say whose it is; an id of the catalog says nothing to people.
+    let fields = debug_fn(|to, field, value| match field.name() {
+        "message" => write!(to, "{value:?}"),
+        "message_id" => Ok(()),
+        name => write!(to, " {}={value:?}", name.strip_prefix(OURS).unwrap_or(name)),
+    });
     let lines = tracing_subscriber::fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
-        .with_target(false)
-        .without_time();
+        .fmt_fields(fields)
+        .with_target(false);
     tracing_subscriber::registry().with(lines.with_filter(LevelFilter::INFO).with_filter(ours())).try_init()
 }
 

@@ -6,6 +6,7 @@
 //!
 //! Deliberately absent: RELOADING. A reload is `stokerctl reload`, whose end is the reload's end.
 
+pub mod catalog;
 mod journal;
 mod logind;
 mod notify;

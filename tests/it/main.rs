@@ -16,6 +16,7 @@ mod growth;
 mod lives;
 mod mistakes;
 mod netns_sockets;
+mod output;
 mod queues;
 mod restarts;
 mod scenario;

@@ -190,6 +190,7 @@ fn how_the_help_looks() {
       show     Everything about one lease or one pool
       exec     Run a command in a lease's instance, and end with its exit code
       forward  Reach a port of a lease's instance at a local address, until Ctrl-C or the lease's end
+      logs     What the journal has of a lease, a pool or an instance (journalctl)
       drain    Take no new work, let running leases end within a window, then reclaim
       undrain  Take work again
       profile  Host profiles

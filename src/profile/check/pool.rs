@@ -69,10 +69,21 @@ pub(super) fn pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option
     let template = template(&mut fields, kind, memory.max, memory.shm, memory.tmpfs);
     let (warm, max_instances) = stock(&mut fields);
     let deadlines = deadlines(&mut fields);
+    // It is the callers' words and the journal is the operator's: nothing goes there unasked.
+    let journal_output = fields.read("journal_output", shape::flag).or(false).value;
     fields.finish();
     let (kind, template) = (kind?, template?);
     let memory_expect = memory.expect;
-    Some(Pool { kind, default_class, template, memory_expect, warm, max_instances, deadlines })
+    Some(Pool {
+        kind,
+        default_class,
+        template,
+        memory_expect,
+        warm,
+        max_instances,
+        deadlines,
+        journal_output,
+    })
 }
 
 fn default_class(fields: &mut Fields<'_>, classes: &BTreeSet<String>) -> ClassName {

@@ -20,7 +20,7 @@ limits() {
 }
 
 for slice in stoker stoker-browser stoker-sandbox; do
-    equal "the unit of $slice.slice" "$(systemctl show -P FragmentPath "$slice.slice")" "/usr/lib/systemd/system/$slice.slice"
+    equal "the unit of $slice.slice" "$(readlink -f "$(systemctl show -P FragmentPath "$slice.slice")")" "/usr/lib/systemd/system/$slice.slice"
     equal "the swap of $slice.slice" "$(systemctl show -P MemorySwapMax "$slice.slice")" 0
 done
 browser=$(stokerctl acquire browser)

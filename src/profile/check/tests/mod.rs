@@ -48,6 +48,7 @@ first_use_timeout = "15s"
 idle_timeout = "10m"
 max_runtime = "2h 30m"
 stop_timeout = "10s"
+journal_output = true
 
 [pool.python]
 kind = "sandbox"

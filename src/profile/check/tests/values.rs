@@ -51,7 +51,8 @@ fn every_key_arrives() {
     first_use_timeout: 15s
     idle_timeout: 600s
     max_runtime: 9000s
-    stop_timeout: 10s } }
+    stop_timeout: 10s }
+    journal_output: true }
     "#);
     assert_eq!(
         profile.pools["python"].template.probe,
@@ -86,7 +87,8 @@ fn defaults_by_kind() {
     first_use_timeout: 60s
     idle_timeout: 300s
     max_runtime: 3600s
-    stop_timeout: 5s } }
+    stop_timeout: 5s }
+    journal_output: false }
     "#);
     insta::assert_snapshot!(flat(&pool(SANDBOX)), @r#"
     Pool { kind: Sandbox
@@ -113,7 +115,8 @@ fn defaults_by_kind() {
     first_use_timeout: 60s
     idle_timeout: 300s
     max_runtime: 3600s
-    stop_timeout: 5s } }
+    stop_timeout: 5s }
+    journal_output: false }
     "#);
 }
 

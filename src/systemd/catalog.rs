@@ -1,0 +1,235 @@
+//! The message catalog: for each kind of entry an id, and for people what happened, why, and what to do.
+//!
+//! This table is the only place that knows the ids. The daemon puts them on its entries (`MESSAGE_ID`), the
+//! package installs what [`render`] writes, and `journalctl -x` joins the two. An id is never used again for
+//! something else, and a text speaks of fields that its entries have.
+
+use std::fmt::Write;
+
+use crate::control::message::What;
+
+/// A kind of entry.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Message {
+    /// 128 bits in hexadecimal, drawn once.
+    pub id: &'static str,
+    /// One line.
+    pub subject: &'static str,
+    /// Some lines; `@FIELD@` is that field of the entry.
+    pub text: &'static str,
+}
+
+macro_rules! messages {
+    ($($(#[$doc:meta])* $name:ident = $id:literal, $subject:literal, $text:literal;)*) => {
+        $($(#[$doc])* pub static $name: Message = Message { id: $id, subject: $subject, text: $text };)*
+        /// All of them.
+        pub static ALL: &[&Message] = &[$(&$name),*];
+    };
+}
+
+messages! {
+    /// The daemon serves.
+    SERVING = "f61af3001ca8cf47dd715544fe41ce2f", "Stoker serves",
+        "The daemon has read its host profile and answers at its socket. Pools warm up from here on:\n\
+         `stokerctl ready --wait 1m` shows when they have what the profile asks for.";
+    /// The daemon ends.
+    ENDING = "77f09a0670d8fe60b01c56f01722f5f2", "Stoker was told to end",
+        "The daemon ends at once and leaves instances as they are. To empty the host first, drain it:\n\
+         `stokerctl drain --wait`.";
+    /// The host goes down.
+    GOING_DOWN = "185c71709ee62b3b7366fc872eabc253", "The host is going down, and Stoker drains",
+        "logind has said that a shutdown begins. No new work is taken, and what is lent has its time to end.\n\
+         Where `stoker-drain.service` is active it holds the shutdown until nothing is left; elsewhere\n\
+         there is only what logind grants (`InhibitDelayMaxSec=`).";
+    /// The host stays up.
+    STAYS_UP = "33ed56209327da1b6b541e6fb04e26bb", "The host stays up after all",
+        "The shutdown that had begun was taken back, so the drain that it brought is taken back as well.";
+    /// A shutdown would be too quick.
+    SHORT_SHUTDOWN = "8b906110e53f50b005a445db7dcb8da5", "A shutdown would leave leases little time",
+        "logind waits for less than a drain takes, and the unit that waits for all of it is not active.\n\
+         Either `systemctl enable --now stoker-drain.service`, or set `InhibitDelayMaxSec=` in a file of\n\
+         `/etc/systemd/logind.conf.d/` whose name comes last, and tell logind with\n\
+         `systemctl kill --signal=HUP systemd-logind`.";
+    /// Shutdowns are not heard of.
+    UNHEARD_SHUTDOWN = "3628866f2d994da8a64ef51e86986c63", "Stoker cannot hear of shutdowns",
+        "logind or the system bus failed; the message says how. It is tried again every minute. A shutdown is\n\
+         still held by `stoker-drain.service`, where that is active. Look at `systemctl status systemd-logind dbus`.";
+    /// Entries could not be written.
+    DROPPED = "03533e835944c125d1353d34e09bc596", "Entries of Stoker were dropped",
+        "The journal took no entries for so long that some had to be dropped: @STOKER_COUNT@ are missing\n\
+         before this one. Decisions were not held up by it. Look for a stuck or overloaded journald:\n\
+         `systemctl status systemd-journald`.";
+    /// An instance starts.
+    INSTANCE_STARTING = "e81976bf1dcc972ae2d81bbdaf3871f2", "An instance of pool @STOKER_POOL@ is being started",
+        "A container is made for the pool, because a request waits for it or because fewer are warm than\n\
+         wanted. `stokerctl show @STOKER_POOL@` says how many those are.";
+    /// An instance is warm.
+    INSTANCE_WARM = "8fcb0e36fd48989346e73551f9a5ebd1", "An instance of pool @STOKER_POOL@ is warm",
+        "It answered its probe @STOKER_TOOK_MS@ ms after its start was ordered, and can be lent.";
+    /// A start failed.
+    INSTANCE_START_FAILED = "900e9bff5f724b0e913905baad811c6d", "An instance of pool @STOKER_POOL@ could not be started",
+        "What was made of it is removed. Further starts of the pool wait, a little longer after each failure\n\
+         in a row; requests go on waiting until their own deadline.\n\
+         The message says what failed. Where it names an image, build or load that image on this host; where\n\
+         it says that the instance was not ready in time, run its image by hand and look at what it prints, or\n\
+         raise `start_timeout`.";
+    /// An instance is stopped.
+    INSTANCE_STOPPING = "3eedae997d2499e7558752a03c65e795", "An instance of pool @STOKER_POOL@ is being stopped",
+        "The reason is `@STOKER_REASON@`. `used`: its lease ended, and what was used is destroyed. `aged`: it\n\
+         was warm for `warm.max_age`. `surplus`: more were warm than wanted. `drain`: an operator or a\n\
+         shutdown empties the pool. `died`, `unanswering`, `start_failed`: it was of no use any more.\n\
+         `unknown`: a container with the labels of this host that no record knows.";
+    /// An instance would not go.
+    INSTANCE_STUCK = "1ef9dfafdf60b0facecb57abb396b5f1", "An instance of pool @STOKER_POOL@ will not go",
+        "The engine could not stop or remove its container at try @STOKER_COUNT@. It is tried again, with\n\
+         longer pauses, and the instance counts against every limit until it is gone.\n\
+         Look at what the engine says of it: `docker ps -a --filter label=stoker.instance=@STOKER_INSTANCE@`.\n\
+         A process that hangs in the kernel (state D) ends only with its device or with the host.";
+    /// An instance is gone.
+    INSTANCE_GONE = "d686549a406a6b75da8bb37de9b088f6", "An instance is gone",
+        "Nothing of its container is left, and its slot is free.";
+    /// A request waits.
+    LEASE_QUEUED = "bbfac152c614d208f163dc1ae6c44fd7", "A request for pool @STOKER_POOL@ waits",
+        "No instance was warm. `stokerctl show @STOKER_LEASE@` shows its place and what it waits for.";
+    /// A lease was granted.
+    LEASE_GRANTED = "e1b22a2d3d9f1be445b6ccd166e36dc8", "A lease of pool @STOKER_POOL@ was granted",
+        "Tenant @STOKER_TENANT@ has instance @STOKER_INSTANCE@ for itself, @STOKER_WAITED_MS@ ms after asking.";
+    /// A lease ended.
+    LEASE_ENDED = "bad2407b0e3fe606bc99aacfcb5571d1", "A lease of pool @STOKER_POOL@ ended: @STOKER_STATE@",
+        "The reason is `@STOKER_REASON@`. Its story is `stokerctl logs @STOKER_LEASE@`. Where leases end by\n\
+         `first_use_timeout`, `idle_timeout` or `max_runtime` and should not, those keys of the pool are\n\
+         too short, or the caller does not release what it has done with.";
+    /// A request was refused.
+    REQUEST_REFUSED = "c0f295fa4c14e0c8f813a20494752655", "A request for pool @STOKER_POOL@ was refused: @STOKER_REASON@",
+        "The limit `@STOKER_REASON@` kept it from being granted or queued; its caller was told so, with the\n\
+         numbers and when to try again. The message has the numbers too. More of the same within a short\n\
+         time are counted and said together.";
+    /// A drain began.
+    DRAIN_BEGAN = "c24f4800bea6a9137fd5df99f7b639da", "A drain began",
+        "No new work is taken. What runs may end by itself until the window is over, and is interrupted\n\
+         then. `stokerctl status` shows what is still there; `stokerctl undrain` takes it back.";
+    /// A drain is done.
+    DRAINED = "8b3b93ebd959fee95dd8172b5a99d39a", "A drain has emptied what it was for",
+        "Nothing is left. It stays that way until `stokerctl undrain`.";
+    /// A drain was taken back.
+    UNDRAINED = "856b1f01c045ed7244e34080c4ae13d0", "A drain was taken back",
+        "Work is taken again, and pools warm up.";
+    /// The engine answers.
+    ENGINE_BACK = "6784fa68592cc63f18be732ae56423be", "The container engine answers",
+        "Instances can be started and stopped. All of ours were listed, and what had changed is known.";
+    /// The engine does not answer.
+    ENGINE_LOST = "0809644a6b1884a51ac871c658acd593", "The container engine does not answer",
+        "Nothing is started until it does, and nothing is taken for dead: running leases go on, and warm\n\
+         instances are still lent. Look at it with `systemctl status docker` and `journalctl -u docker`.";
+    /// The host cannot be measured.
+    TELEMETRY_LOST = "1ec24c351e0750e8b501b5dd30dda9ca", "The host's memory is not known",
+        "What cannot be measured is never taken for free, so nothing is started until it can be read\n\
+         again. The message names the source; `/proc/meminfo` and `/proc/stat` must be readable to stokerd.";
+    /// The host can be measured again.
+    TELEMETRY_BACK = "778086881a067da810afe244c6212dab", "The host's memory is known again",
+        "Starts go on.";
+    /// A line that an instance wrote.
+    OUTPUT = "50b0540343ec2bfd046c3e44d313601d", "An instance of pool @STOKER_POOL@ wrote a line",
+        "The pool's profile says `journal_output = true`, so what its containers write comes here, @STOKER_STREAM@\n\
+         of instance @STOKER_INSTANCE@ in this case. The words are the instance's and not Stoker's.";
+    /// Lines of an instance were dropped.
+    OUTPUT_DROPPED = "fe536685851fbe294890b1812aaeaf7f", "Lines of an instance of pool @STOKER_POOL@ were dropped",
+        "It wrote faster than the journal is to be filled: @STOKER_COUNT@ lines are missing here. The instance\n\
+         itself was not slowed down. `docker logs` has them while its container exists, within that\n\
+         log's own bound.";
+}
+
+/// The kind of a transition.
+pub fn of(what: &What) -> &'static Message {
+    match what {
+        What::InstanceStarting => &INSTANCE_STARTING,
+        What::InstanceWarm(_) => &INSTANCE_WARM,
+        What::InstanceStartFailed(_) => &INSTANCE_START_FAILED,
+        What::InstanceStopping(_) => &INSTANCE_STOPPING,
+        What::InstanceStuck(..) => &INSTANCE_STUCK,
+        What::InstanceGone => &INSTANCE_GONE,
+        What::LeaseQueued => &LEASE_QUEUED,
+        What::LeaseGranted(_) => &LEASE_GRANTED,
+        What::LeaseEnded(_) => &LEASE_ENDED,
+        What::RequestRefused(_) => &REQUEST_REFUSED,
+        What::DrainBegan(_) => &DRAIN_BEGAN,
+        What::Drained => &DRAINED,
+        What::Undrained => &UNDRAINED,
+        What::EngineBack => &ENGINE_BACK,
+        What::EngineLost(_) => &ENGINE_LOST,
+        What::TelemetryLost(_) => &TELEMETRY_LOST,
+        What::TelemetryBack => &TELEMETRY_BACK,
+    }
+}
+
+/// The catalog as journald reads it (`/usr/lib/systemd/catalog/stoker.catalog`).
+pub fn render() -> String {
+    let mut text =
+        String::from("# Written by Stoker's own table of messages; see journalctl(1), option -x.\n");
+    for Message { id, subject, text: body } in ALL {
+        // Writing into a String does not fail.
+        let _ = write!(
+            text,
+            "\n-- {id}\nSubject: {subject}\nDefined-By: Stoker\nDocumentation: man:stokerd(8)\n\n{body}\n"
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn ids_are_of_the_right_shape_and_each_means_one_thing() {
+        let ids: BTreeSet<&str> = ALL.iter().map(|message| message.id).collect();
+        assert_eq!(ids.len(), ALL.len());
+        for id in ids {
+            assert!(id.len() == 32 && id.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f')), "{id}");
+        }
+    }
+
+    #[test]
+    fn every_text_reads_well() {
+        for Message { id, subject, text } in ALL {
+            assert!(!subject.contains('\n') && !subject.ends_with('.'), "{id}: {subject}");
+            assert!(text.ends_with(['.', ':']), "{id}: {text}");
+            // A line that begins like a head would end the text.
+            for line in text.lines() {
+                assert!(
+                    line.chars().count() <= 110 && !line.starts_with("-- ") && line.trim() == line,
+                    "{id}: {line}"
+                );
+            }
+        }
+    }
+
+    /// By journald's own compiler of catalogs, where this machine has it.
+    #[test]
+    fn journald_takes_the_catalog() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = root.path().join("usr/lib/systemd/catalog");
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::create_dir_all(root.path().join("var/lib/systemd/catalog")).unwrap();
+        std::fs::write(folder.join("stoker.catalog"), render()).unwrap();
+        let journalctl = |word: &str| {
+            let mut command = std::process::Command::new("journalctl");
+            command.arg(format!("--root={}", root.path().display())).arg(word).output()
+        };
+        let updated = match journalctl("--update-catalog") {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+                assert!(std::env::var_os("STOKER_REQUIRE_DOCKER").is_none(), "there is no journalctl");
+                return eprintln!("SKIPPED: there is no journalctl here");
+            }
+            updated => updated.unwrap(),
+        };
+        assert!(updated.status.success() && updated.stderr.is_empty(), "{updated:?}");
+        let listed = String::from_utf8(journalctl("--list-catalog").unwrap().stdout).unwrap();
+        assert_eq!(listed.lines().count(), ALL.len(), "{listed}");
+        for Message { id, subject, .. } in ALL {
+            assert!(listed.contains(&format!("{id} Stoker: {subject}")), "{id} in {listed}");
+        }
+    }
+}
