@@ -4,6 +4,8 @@ use std::io;
 use std::os::unix::net::UnixListener;
 
 use listenfd::ListenFd;
+use nix::sys::socket::getsockopt;
+use nix::sys::socket::sockopt::AcceptConn;
 
 /// What was passed cannot be served.
 #[derive(Debug, thiserror::Error)]
@@ -26,5 +28,10 @@ pub fn passed_listener() -> Result<Option<UnixListener>, PassedError> {
     if passed.len() > 1 {
         return Err(PassedError::TooMany(passed.len()));
     }
-    passed.take_unix_listener(0).map_err(PassedError::NotOurs)
+    let passed = passed.take_unix_listener(0).map_err(PassedError::NotOurs)?;
+    let listens = passed.as_ref().map_or(Ok(true), |socket| getsockopt(socket, AcceptConn));
+    match listens.map_err(|errno| PassedError::NotOurs(errno.into()))? {
+        true => Ok(passed),
+        false => Err(PassedError::NotOurs(io::Error::new(io::ErrorKind::InvalidInput, "it does not listen"))),
+    }
 }

@@ -1,6 +1,7 @@
 //! The daemon as a service manager sees it: it is told of, hands in the socket, and restarts it.
 
-use std::os::unix::net::{UnixDatagram, UnixListener};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::{UnixDatagram, UnixListener, UnixStream};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -61,12 +62,13 @@ fn with_passed(host: &Host, passed: impl Into<Stdio>) -> Command {
     command
 }
 
-#[tokio::test]
+// Callers go on while the end of a daemon is waited for, which blocks a thread.
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn no_caller_fails_while_a_daemon_with_a_passed_socket_is_restarted() {
     let Some(engine) = Engine::with(TINY).await else { return };
     let mut host = Host::silent(engine, SANDBOX);
     let kept = UnixListener::bind(host.client.socket()).unwrap();
-    let passed = || std::os::fd::OwnedFd::from(kept.try_clone().unwrap());
+    let passed = || OwnedFd::from(kept.try_clone().unwrap());
     let (asked, enough) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicBool::new(false)));
     let callers: Vec<_> = (0..4)
         .map(|_| {
@@ -100,10 +102,12 @@ async fn no_caller_fails_while_a_daemon_with_a_passed_socket_is_restarted() {
 async fn what_is_passed_and_is_no_socket_to_serve_is_refused() {
     let Some(engine) = Engine::with(TINY).await else { return };
     let host = Host::silent(engine, SANDBOX);
-    let wrong = UnixDatagram::bind(host.folder().join("datagram")).unwrap();
-    let output =
-        with_passed(&host, std::os::fd::OwnedFd::from(wrong)).stderr(Stdio::piped()).output().unwrap();
-    assert_eq!(output.status.code(), Some(69));
-    let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("stokerd.socket must have ListenStream= with a path"), "{said}");
+    let datagrams = UnixDatagram::bind(host.folder().join("datagrams")).unwrap();
+    let (connected, _other) = UnixStream::pair().unwrap();
+    for wrong in [OwnedFd::from(datagrams), OwnedFd::from(connected)] {
+        let output = with_passed(&host, wrong).stderr(Stdio::piped()).output().unwrap();
+        assert_eq!(output.status.code(), Some(69));
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert!(said.contains("stokerd.socket must have ListenStream= with a path"), "{said}");
+    }
 }
