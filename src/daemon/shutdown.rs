@@ -61,9 +61,11 @@ async fn follow(desk: &Desk) -> Result<(), Deaf> {
     loop {
         let lock = logind.delay("lent browsers and sandboxes are given their time to end").await?;
         let granted = logind.delay_max().await?;
-        if granted < WINDOW && !advised && !logind.drain_unit_is_active().await {
-            advise(granted);
+        if !advised && granted < WINDOW {
             advised = true;
+            if !logind.drain_unit_is_active().await && !logind.drain_unit_is_enabled().await {
+                advise(granted);
+            }
         }
         match logind.next_shutdown().await {
             None => return Ok(()),

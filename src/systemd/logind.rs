@@ -42,6 +42,9 @@ trait Manager {
 trait DrainUnit {
     #[zbus(property)]
     fn active_state(&self) -> zbus::Result<String>;
+
+    #[zbus(property)]
+    fn unit_file_state(&self) -> zbus::Result<String>;
 }
 
 /// Why logind says nothing.
@@ -108,6 +111,12 @@ impl Logind {
     pub async fn drain_unit_is_active(&self) -> bool {
         let state = asked("tell a unit's state", self.drain_unit.active_state()).await;
         state.is_ok_and(|state| state == "active")
+    }
+
+    /// Whether it will be active, as it is enabled: it begins after the daemon.
+    pub async fn drain_unit_is_enabled(&self) -> bool {
+        let state = asked("tell a unit's state", self.drain_unit.unit_file_state()).await;
+        state.is_ok_and(|state| state == "enabled")
     }
 
     /// Waits until a shutdown begins (`true`), or one that had begun will not be (`false`); `None` when the bus has

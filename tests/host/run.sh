@@ -5,6 +5,8 @@
 # `checks/` with a number for its place; it sources guest/lib.sh, and has what the ones before it left; the last ones
 # come after a reboot. The image stoker/tiny must be in the engine at DOCKER_HOST.
 #
+#   tests/host/run.sh [CHECK]...   all checks, or those whose names begin like this; 02 installs what the others need
+#
 # STOKER_HOST_CACHE: where the base disk is kept (/var/cache/stoker-host). STOKER_HOST_ACCEL: qemu's accelerator; tcg,
 # software alone, works everywhere; kvm is much faster where it works. What it needs comes by apt-get where it is missing.
 # Where it cannot run at all it says SKIPPED and succeeds; with CI=true or STOKER_REQUIRE_HOST=1 it fails.
@@ -12,7 +14,7 @@ set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 deadline=900 # seconds from the boot to the end, for a machine that is stuck; a busy host may need half of it
-scratch='' machine='' base=''
+scratch='' machine='' base='' checks=("${@:-}")
 
 say() { printf '%s\n' "$*"; }
 
@@ -52,7 +54,7 @@ scratch=$(mktemp -d "${TMPDIR:-/var/tmp}/stoker-host.XXXXXX")
 
 # What the guest is handed: one folder, as a disk that is only read.
 payload() {
-    local folder=$scratch/payload target=$here/../.. tests
+    local folder=$scratch/payload target=$here/../.. tests check
     mkdir -p "$folder/bin"
     # With the example, so that programs and tests share one set of crates.
     (cd "$target" && cargo build --bins --example demo)
@@ -62,7 +64,9 @@ payload() {
     cp "$target/stokerd" "$target/stokerctl" "$folder/bin/"
     cp "$tests" "$folder/bin/stoker-tests"
     strip "$folder"/bin/* # a tenth remains, and the guest reads it from an emulated disk
-    cp -r "$here/guest" "$here/checks" "$here/../../units" "$folder/"
+    cp -r "$here/guest" "$here/../../units" "$folder/"
+    mkdir "$folder/checks"
+    for check in "${checks[@]}"; do cp "$here/checks/$check"* "$folder/checks/"; done
     docker save stoker/tiny:latest >"$folder/tiny.tar" || { say "there is no image stoker/tiny; packaging/images/build.sh makes it"; exit 69; }
     truncate -s 512M "$scratch/payload.ext4"
     mkfs.ext4 -q -O ^has_journal -d "$folder" "$scratch/payload.ext4"

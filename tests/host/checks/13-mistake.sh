@@ -3,9 +3,12 @@
 # shellcheck source=tests/host/guest/lib.sh
 . /payload/guest/lib.sh
 
+systemctl stop stokerd.socket stokerd
 sed -i 's/^reserve/resrve/' /etc/stoker/host.toml
 if systemctl start stokerd; then fail "it started"; fi
-equal "its state" "$(systemctl show -P ActiveState -P SubState -P ExecMainStatus -P NRestarts stokerd | paste -sd' ')" "failed failed 78 0"
+for pair in ActiveState=failed SubState=failed ExecMainStatus=78 NRestarts=0; do
+    equal "its ${pair%=*}" "$(systemctl show -P "${pair%=*}" stokerd)" "${pair#*=}"
+done
 systemctl --no-pager status stokerd | grep -q /etc/stoker/host.toml:4 || fail "systemctl status does not say where the mistake is"
 cp /payload/guest/host.toml /etc/stoker/
 systemctl start stokerd

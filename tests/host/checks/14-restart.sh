@@ -16,10 +16,10 @@ for caller in 1 2; do
     done &
 done
 asked() { (($(wc -l </run/asked) >= $1)); }
-await 30 asked 4
+await 60 asked 4
 systemctl restart stokerd
 before=$(wc -l </run/asked)
-await 30 asked $((before + 4))
+await 60 asked $((before + 4))
 touch /run/enough
 wait
 equal "what callers complain of" "$(cat /run/caller-*)" ""

@@ -19,5 +19,6 @@ for unit in stokerd.service docker.service stokerd.socket; do
     ((stopped > ended)) || fail "$unit was stopped $((ended - stopped)) microseconds before the lease had ended"
 done
 journalctl -b -1 -o cat -u stoker-drain | grep -q 'drained: nothing is left' || fail "the drain did not end"
+if journalctl -b -u stokerd -o cat | grep 'is not active'; then fail "stokerd misses the unit that drains, and it is enabled"; fi
 equal "what the reboot left" "$(containers)" ""
 ready
