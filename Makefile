@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build images demo test host-test bench docs deb tarball sbom audit fmt lint clean cargo root
+.PHONY: help build images demo test host-test bench docs deb tarball sbom audit fmt lint clean cargo root tools
 
 # Finds a container engine, or starts one for the time of the command; see the script.
 ENGINE := packaging/engine.sh run --
@@ -24,7 +24,7 @@ demo: cargo root ## show one host at work, with a browser and a sandbox
 
 # The tests come last, so that their count is the last thing on the screen.
 # The demo is a test too (tests/it/demo.rs), so it is built before.
-test: root lint ## check format and lints, then run every test against a real engine
+test: root lint tools ## check format and lints, then run every test against a real engine
 	cargo test --doc
 	runner='cargo nextest run'; cargo nextest --version >/dev/null 2>&1 || runner='cargo test --lib --bins --tests'; \
 	    $(ENGINE) sh -c "$(IMAGES) && cargo build --bins --example demo && STOKER_REQUIRE_DOCKER=1 $$runner"
@@ -80,6 +80,9 @@ lint: cargo ## check format and lints
 clean: cargo ## remove what was built here, and stop a private engine that was left behind
 	packaging/engine.sh down
 	cargo clean
+
+tools:
+	@packaging/tools.sh
 
 cargo:
 	@command -v cargo >/dev/null || { echo 'there is no cargo; install Rust from https://rustup.rs (packages of distributions are too old)' >&2; exit 69; }

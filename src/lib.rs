@@ -28,7 +28,7 @@
 //! | [`measure`] | `/proc`, cgroup v1 and v2, pressure: one sample a look |
 //! | [`docker`] | instances as containers |
 //! | [`netns`] | sockets inside a container's network namespace |
-//! | [`systemd`] | the journal |
+//! | [`systemd`] | the journal, the service manager, the passed socket, and logind |
 //! | [`auth`] | who asks |
 //! | [`gateway`] | bytes between a caller and its instance |
 //! | [`api`] | HTTP and JSON on a Unix socket, and the client of it |
@@ -70,6 +70,13 @@
 //! exchanges what is warm of an older template one at a time. Each instance keeps the pool as it was made from: what
 //! it is counted, probed and stopped as never changes under it.
 //!
+//! # One shutdown of the host
+//!
+//! logind says that it begins, and waits a little for the lock that `daemon` holds there; the drain begins. The
+//! units take it on: the slices of the containers do not go with the first wave, and `stoker-drain.service` is
+//! stopped before all that it needs, which is the daemon, its socket and the engine, and lasts until nothing is
+//! left or the window is over. A stop or restart of the daemon alone is none of this and drains nothing.
+//!
 //! # Where this differs from the design it was built from
 //!
 //! - There is no store yet: a start of the daemon removes the containers it finds of an earlier run, and
@@ -79,6 +86,11 @@
 //! - The values of cgroups are read by parsers of our own on files that stay open. `cgroups-rs` says which
 //!   hierarchy there is and where; its values are zero where a file is missing, and zero is not unknown.
 //! - The envelope of an instance is what the profile declares; one that has outgrown it counts with its limit.
+//! - The unit runs no check of the profile before the daemon (`ExecStartPre=`): systemd would try a check that
+//!   failed again and again, as it heeds `RestartPreventExitStatus=` for the main process alone, and that one
+//!   checks first.
+//! - A shutdown's drain has its full window though logind grants less, where `stoker-drain.service` is active to
+//!   take it on; only without that unit it is cut to what logind grants.
 //! - Streams to an instance are plain tunnels to a port of its loopback (`stokerctl forward`), from which any
 //!   protocol's proxy can be made. Chromium's DevTools stays on its own loopback and nothing is published.
 //! - A command that runs past its limit ends its sandbox: what it left running cannot be told apart from

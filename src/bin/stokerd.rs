@@ -35,6 +35,7 @@ fn start(arguments: Arguments) -> anyhow::Result<()> {
         None => anyhow::bail!("`{}` is no local engine: a path or a `unix://` address is", arguments.engine),
     };
     systemd::start_logging().context("cannot log")?;
+    let passed = systemd::passed_listener()?;
     // Two threads: the loop, and beside it bytes and engine calls. Work is done in containers, not here.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -43,5 +44,5 @@ fn start(arguments: Arguments) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    runtime.block_on(daemon::run(profile, layers, Places { socket: arguments.socket, engine }))
+    runtime.block_on(daemon::run(profile, layers, Places { socket: arguments.socket, passed, engine }))
 }

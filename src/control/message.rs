@@ -12,7 +12,7 @@ mod views;
 pub use events::{Event, StopReason, What};
 pub use views::{
     Cancelled, Deadline, DrainView, End, Failure, HostView, Interruption, LeaseState, LeaseView, PoolView,
-    Reading,
+    Reading, Summary,
 };
 
 use std::collections::BTreeMap;

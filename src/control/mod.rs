@@ -10,7 +10,8 @@
 //!
 //! The controller has three verbs. [`Controller::handle`] takes one word and the time; after it,
 //! [`Controller::poll_output`] is called until it is empty, and [`Controller::wake`] says when to come back
-//! if nothing else happens, and for what. Outputs are carried out in their order.
+//! if nothing else happens, and for what. Outputs are carried out in their order. [`Controller::summary`] says how it
+//! stands, for who shows it between questions.
 //!
 //! Invariants: no clock, no chance, no IO, no async in here; equal inputs give equal outputs. What must be
 //! true of the whole stands in [`check`](Controller::check), and is looked at after every word in debug

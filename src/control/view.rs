@@ -7,11 +7,27 @@ use super::Controller;
 use super::budget;
 use super::drain::Drain;
 use super::lease::{Lease, State};
-use super::message::{DrainView, Engine, HostView, LeaseState, LeaseView, PoolView};
+use super::message::{DrainView, Engine, HostView, LeaseState, LeaseView, PoolView, Summary};
 use super::pool::{Life, Pool};
 use crate::quantity::Bytes;
 
 impl Controller {
+    /// The host in a few figures; it costs a look at each pool, and none at an instance.
+    pub fn summary(&self) -> Summary {
+        let (engine, drain) = (self.belief.engine.clone(), None);
+        let mut all = Summary { warm: 0, leased: 0, starting: 0, queued: 0, engine, drain };
+        let mut instances = 0;
+        for pool in self.pools.values() {
+            all.warm += pool.counts.warm;
+            all.leased += pool.counts.leased;
+            all.starting += pool.counts.starting;
+            all.queued += pool.queue.len();
+            instances += pool.total();
+        }
+        all.drain = self.drain.map(|drain| view_drain(drain, all.leased, instances));
+        all
+    }
+
     pub(super) fn view_lease(&self, lease: &Lease) -> LeaseView {
         let rank = match lease.state {
             State::Queued { place, .. } => self.pools[&lease.pool].queue.rank(place),

@@ -19,7 +19,7 @@ pub struct Arguments {
     #[arg(long, value_name = "FILE")]
     pub profile: Vec<PathBuf>,
 
-    /// Where the API is served.
+    /// Where the API is served, unless systemd passes a socket.
     #[arg(long, value_name = "PATH", env = "STOKER_SOCKET", default_value = super::DEFAULT_SOCKET)]
     pub socket: PathBuf,
 

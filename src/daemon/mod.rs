@@ -18,13 +18,15 @@ mod keeper;
 mod lock;
 mod look;
 mod reload;
+mod shutdown;
 mod turn;
 
+use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 
 use self::engine::{Address, Slot};
 use self::journal::{Journal, Lines};
@@ -40,16 +42,18 @@ use crate::docker::Owner;
 use crate::gateway::Gateway;
 use crate::netns::Netns;
 use crate::profile::{HostProfile, Layers};
-use crate::systemd::catalog;
+use crate::systemd::{Notify, Pulse, catalog};
 
 /// Facts that may stand before the loop; who brings one waits when it is behind.
 const FACTS: usize = 1024;
 
 /// Where things are on this host.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Places {
-    /// The API's socket.
+    /// The API's socket, where none was passed.
     pub socket: PathBuf,
+    /// The API's socket that is open already.
+    pub passed: Option<UnixListener>,
     /// The engine's socket.
     pub engine: PathBuf,
 }
@@ -87,7 +91,11 @@ pub async fn run(profile: HostProfile, layers: Layers, places: Places) -> anyhow
         None => host_name().context("cannot read the host's name")?,
     };
     let _alone = lock::take(&host)?;
-    let listener = server::listen(&places.socket).await?;
+    let notify = Notify::from_env().context("cannot reach the service manager at NOTIFY_SOCKET")?;
+    let socket = match places.passed {
+        Some(passed) => server::adopt(passed).context("cannot use the socket that was passed")?,
+        None => server::listen(&places.socket).await?,
+    };
     let (journal, last_word) = Journal::open().context("cannot start the thread that writes the journal")?;
     let run = clock::draw_run();
     let (facts, incoming) = mpsc::channel(FACTS);
@@ -105,27 +113,35 @@ pub async fn run(profile: HostProfile, layers: Layers, places: Places) -> anyhow
         counter,
         open: std::collections::BTreeMap::new(),
         undelivered: Vec::new(),
+        pulse: Pulse::new(notify.clone()),
     };
+    let heed = shutdown::heed(desk.clone());
     let (reloads, asked) = Reloads::new();
     let reloading = reload::serve(layers, desk.clone(), asked, hang_up);
     let router = Api::new(desk, gateway, LeaseIds::new(&host, &boot), reloads).router();
     let owner = Owner { host, boot, run };
     let follow = engine::follow(world, Address { socket: places.engine, owner });
-    tracing::info!(message_id = catalog::SERVING.id, "serving at `{}`", places.socket.display());
+    tracing::info!(message_id = catalog::SERVING.id, "serving at `{}`", socket.place());
     let mut turning = tokio::spawn(turns.run());
+    tokio::spawn(heed);
+    let (end, ending) = oneshot::channel::<()>();
+    let mut serving = tokio::spawn(server::serve(socket, router, async { drop(ending.await) }));
     tokio::select! {
         ended = &mut turning => ended.context("the loop broke")?,
-        ended = tokio::spawn(server::serve(listener, router)) => ended.context("the server broke")?,
+        ended = &mut serving => ended.context("the server broke")?,
         ended = tokio::spawn(reloading) => ended.context("the reloader broke")?,
         ended = tokio::spawn(follow) => ended.context("the engine's follower broke")?,
         _ = terminate.recv() => tracing::info!(message_id = catalog::ENDING.id, "told to end, leaving instances as they are"),
         _ = interrupt.recv() => tracing::info!(message_id = catalog::ENDING.id, "told to end, leaving instances as they are"),
     }
-    // Whoever comes next makes its own; a path that is gone already is as well.
-    let _ = std::fs::remove_file(&places.socket);
+    // Questions are answered by the loop, so the server ends first.
+    drop(end);
+    let _ = serving.await;
     turning.abort();
     // It holds the way to the journal's writer, which ends when the way is gone.
     let _ = turning.await;
+    // The last word to the manager, so the loop must have had its.
+    notify.stopping();
     last_word.wait();
     Ok(())
 }

@@ -17,6 +17,7 @@ use crate::api::desk::{Counter, Left, Question, acquires, granted_lease};
 use crate::control::Controller;
 use crate::control::message::{Call, CallId, Input, Output, Reply, What};
 use crate::gateway::Gateway;
+use crate::systemd::{Pulse, status_line};
 
 /// Words in one turn; some microseconds each.
 const BATCH: usize = 256;
@@ -33,6 +34,7 @@ pub(super) struct Turns {
     pub(super) open: BTreeMap<CallId, Waiting>,
     /// Grants that could not be delivered: taken back in the next turn.
     pub(super) undelivered: Vec<Call>,
+    pub(super) pulse: Pulse,
 }
 
 /// A caller that has no answer yet.
@@ -54,6 +56,7 @@ impl Turns {
     /// Turns until the future is dropped.
     pub(super) async fn run(mut self) {
         loop {
+            self.pulse.beat(clock::now(), || status_line(&self.controller.summary()));
             let gathered = self.gather().await;
             self.turn(gathered);
         }
@@ -62,7 +65,8 @@ impl Turns {
     /// Waits until something is ready or due, then takes all that is ready.
     async fn gather(&mut self) -> Gathered {
         let mut gathered = Gathered::default();
-        let due = self.controller.wake().map(|(at, _)| at.since(clock::now()));
+        let due = self.controller.wake().map(|(at, _)| at).into_iter().chain(self.pulse.due()).min();
+        let due = due.map(|at| at.since(clock::now()));
         let waiting = !self.undelivered.is_empty();
         tokio::select! {
             biased;

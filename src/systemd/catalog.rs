@@ -36,6 +36,24 @@ messages! {
     ENDING = "77f09a0670d8fe60b01c56f01722f5f2", "Stoker was told to end",
         "The daemon ends at once and leaves instances as they are. To empty the host first, drain it:\n\
          `stokerctl drain --wait`.";
+    /// The host goes down.
+    GOING_DOWN = "185c71709ee62b3b7366fc872eabc253", "The host is going down, and Stoker drains",
+        "logind has said that a shutdown begins. No new work is taken, and what is lent has its time to end.\n\
+         Where `stoker-drain.service` is active it holds the shutdown until nothing is left; elsewhere\n\
+         there is only what logind grants (`InhibitDelayMaxSec=`).";
+    /// The host stays up.
+    STAYS_UP = "33ed56209327da1b6b541e6fb04e26bb", "The host stays up after all",
+        "The shutdown that had begun was taken back, so the drain that it brought is taken back as well.";
+    /// A shutdown would be too quick.
+    SHORT_SHUTDOWN = "8b906110e53f50b005a445db7dcb8da5", "A shutdown would leave leases little time",
+        "logind waits for less than a drain takes, and the unit that waits for all of it is not active.\n\
+         Either `systemctl enable --now stoker-drain.service`, or set `InhibitDelayMaxSec=` in a file of\n\
+         `/etc/systemd/logind.conf.d/` whose name comes last, and tell logind with\n\
+         `systemctl kill --signal=HUP systemd-logind`.";
+    /// Shutdowns are not heard of.
+    UNHEARD_SHUTDOWN = "3628866f2d994da8a64ef51e86986c63", "Stoker cannot hear of shutdowns",
+        "logind or the system bus failed; the message says how. It is tried again every minute. A shutdown is\n\
+         still held by `stoker-drain.service`, where that is active. Look at `systemctl status systemd-logind dbus`.";
     /// Entries could not be written.
     DROPPED = "03533e835944c125d1353d34e09bc596", "Entries of Stoker were dropped",
         "The journal took no entries for so long that some had to be dropped: @STOKER_COUNT@ are missing\n\

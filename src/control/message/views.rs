@@ -211,6 +211,23 @@ pub struct HostView {
     pub ready: bool,
 }
 
+/// The host in a few figures, for one line of text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// Instances that are ready and not lent.
+    pub warm: u32,
+    /// Instances that are lent.
+    pub leased: u32,
+    /// Instances that are becoming ready.
+    pub starting: u32,
+    /// Requests that wait.
+    pub queued: u32,
+    /// The engine.
+    pub engine: Engine,
+    /// The drain the host is under.
+    pub drain: Option<DrainView>,
+}
+
 /// A figure with its age: missing is not zero, and old is not new.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Reading<T> {
