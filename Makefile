@@ -36,7 +36,7 @@ bench: cargo root ## measure what lending, looking and the daemon itself cost, a
 	$(ENGINE) sh -c '$(IMAGES) --only tiny && \
 	    cargo build --release --bins --example bench && cargo run --quiet --release --example bench'
 
-docs: cargo ## write manual pages and completions (target/man, target/completions), and packaging/host.toml
+docs: cargo ## write man, completions and catalog below target, and packaging/host.toml
 	cargo run --quiet --example docs -- target
 	cargo run --quiet --example docs -- --host-toml packaging/host.toml
 

@@ -1,6 +1,7 @@
-//! `make docs`: writes the manual pages, the completions and the packaged `host.toml` from the tables in the code.
+//! `make docs`: writes the manual pages, the completions, the journal's catalog and the packaged `host.toml` from the
+//! tables in the code.
 //!
-//! `docs FOLDER` writes `FOLDER/man` and `FOLDER/completions`; `docs --host-toml FILE` writes the packaged profile. It
+//! `docs FOLDER` writes `FOLDER/man`, `FOLDER/completions` and `FOLDER/catalog`; `docs --host-toml FILE` writes the packaged profile. It
 //! is a program of its own so that neither the daemon nor the tool carries what only a package needs.
 
 mod text;

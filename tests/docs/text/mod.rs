@@ -1,7 +1,8 @@
-//! What is written for people from the tables in the code: manual pages, completions, the packaged profile.
+//! What is written for people from the tables in the code: manual pages, completions, the journal's catalog, the
+//! packaged profile.
 //!
-//! The arguments are clap's own table, the keys of a profile are `stoker::profile::KEYS`; what only prose can say is
-//! here. Equal code gives equal bytes: no date, no path of the machine it was built on.
+//! The arguments are clap's own table, the keys of a profile are `stoker::profile::KEYS`, the entries of the journal
+//! `stoker::systemd::catalog`; what only prose can say is here. Equal code gives equal bytes: no date, no path of the machine it was built on.
 
 mod host_toml;
 mod pages;
@@ -14,12 +15,14 @@ use clap_complete::Shell;
 
 pub(crate) use host_toml::host_toml;
 
-/// All files with their places below a folder: `man/`, and `completions/` under the names that shells look for.
+/// All files with their places below a folder: `man/`, `catalog/`, and `completions/` under the names that shells look
+/// for.
 pub(crate) fn all() -> Vec<(PathBuf, Vec<u8>)> {
     let mut files = vec![
         ("man/stokerd.8".into(), pages::stokerd().into_bytes()),
         ("man/stokerctl.1".into(), pages::stokerctl().into_bytes()),
         ("man/stoker.host.5".into(), reference::stoker_host().into_bytes()),
+        ("catalog/stoker.catalog".into(), stoker::systemd::catalog::render().into_bytes()),
     ];
     for (name, command) in [("stokerd", daemon()), ("stokerctl", tool())] {
         for (shell, file) in [
