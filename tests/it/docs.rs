@@ -39,14 +39,16 @@ fn what_the_packaged_profile_says_is_what_holds_without_it() {
     assert_eq!(written, check("plain", plain).unwrap());
 }
 
+/// A page as it is read.
+fn page(name: &str) -> String {
+    let all = text::all();
+    let (_, text) = all.iter().find(|(path, _)| path.ends_with(name)).expect("it is written");
+    // A page spells a hyphen so that nobody takes it for a dash.
+    String::from_utf8(text.clone()).unwrap().replace("\\-", "-")
+}
+
 #[test]
 fn every_key_is_in_the_reference_and_every_verb_in_its_page() {
-    let page = |name: &str| {
-        let all = text::all();
-        let (_, text) = all.iter().find(|(path, _)| path.ends_with(name)).expect("it is written");
-        // A page spells a hyphen so that nobody takes it for a dash.
-        String::from_utf8(text.clone()).unwrap().replace("\\-", "-")
-    };
     let reference = page("stoker.host.5");
     for key in KEYS {
         assert!(reference.contains(&format!("\\fB{}\\fR", key.name)), "{} is not in the reference", key.name);
@@ -55,6 +57,34 @@ fn every_key_is_in_the_reference_and_every_verb_in_its_page() {
     for verb in stoker::ctl::command().get_subcommands().filter(|verb| verb.get_name() != "help") {
         assert!(tool.contains(&format!("stokerctl {}", verb.get_name())), "{} has no place", verb.get_name());
     }
+}
+
+/// The programs are told by arguments and files; of their surroundings they read what the pages list.
+#[test]
+fn every_variable_that_is_read_is_in_a_page() {
+    let pages = [page("stokerd.8"), page("stokerctl.1")].concat();
+    let mut folders = vec![Path::new(env!("CARGO_MANIFEST_DIR")).join("src")];
+    let mut found = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = fs::read_to_string(&path).unwrap();
+            // What tests read is of no interest to operators.
+            let code = text.split("#[cfg(test)]").next().unwrap();
+            for before in ["var(\"", "var_os(\"", "env = \""] {
+                for (at, _) in code.match_indices(before) {
+                    let name = code[at + before.len()..].split('"').next().unwrap();
+                    assert!(pages.contains(name), "{} reads {name}, and no page says so", path.display());
+                    found += 1;
+                }
+            }
+        }
+    }
+    assert!(found >= 5, "hardly a variable: {found}");
 }
 
 #[test]
@@ -67,11 +97,15 @@ fn pages_and_completions_have_no_faults() {
         let file = folder.path().join(name.file_name().unwrap());
         fs::write(&file, text).unwrap();
         let file = file.to_str().unwrap();
-        let (program, arguments) = match name.components().nth(1).unwrap().as_os_str().to_str().unwrap() {
-            "bash" => ("bash", vec!["-n", file]),
-            "zsh" => ("zsh", vec!["-n", file]),
-            "fish" => ("fish", vec!["--no-execute", file]),
-            _ => ("groff", vec!["-man", "-ww", "-z", "-Tutf8", file]),
+        let folders: Vec<_> = name.iter().map(|part| part.to_str().unwrap()).collect();
+        let (program, arguments) = match folders[..] {
+            ["completions", "bash", _] => ("bash", vec!["-n", file]),
+            ["completions", "zsh", _] => ("zsh", vec!["-n", file]),
+            ["completions", "fish", _] => ("fish", vec!["--no-execute", file]),
+            ["man", _] => ("groff", vec!["-man", "-ww", "-z", "-Tutf8", file]),
+            // The catalog is looked at where it is made.
+            ["catalog", _] => continue,
+            _ => panic!("nobody knows what {} is", name.display()),
         };
         let Ok(said) = Command::new(program).args(arguments).output() else {
             println!("SKIPPED: {} is not looked at, there is no {program}", name.display());

@@ -13,6 +13,8 @@ pub(super) mod shape;
 #[cfg(test)]
 pub(super) mod tests;
 
+pub(super) use pool::{MOST_INSTANCES, PROCESS_FLOOR, SHORTEST, SMALLEST_FOLDER};
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,15 +38,15 @@ const MOST_POOLS: usize = 64;
 const MOST_CLASSES: usize = 32;
 
 /// The largest amount of memory any key takes: more than any host has, and far from overflowing a sum.
-const MOST_MEMORY: Bytes = Bytes::mib(16 << 20);
+pub(super) const MOST_MEMORY: Bytes = Bytes::mib(16 << 20);
 
 /// The most cores any key takes: more than any host has.
-const MOST_CORES: MilliCpu = MilliCpu::cores(1024);
+pub(super) const MOST_CORES: MilliCpu = MilliCpu::cores(1024);
 
 /// The classes that every host has, whether its profile names them or not.
 const OWN_CLASSES: [&str; 2] = ["interactive", "batch"];
 
-const DAY: Duration = Duration::from_secs(24 * 3600);
+pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// The profile that a text describes; `file` is what its mistakes call it.
 ///

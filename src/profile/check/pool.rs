@@ -19,16 +19,16 @@ use crate::profile::{ClassName, Deadlines, Kind, Network, Pool, Probe, Template,
 use crate::quantity::{Bytes, MilliCpu};
 
 /// What the process itself needs beside the files it keeps in memory. An interpreter starts in less.
-const PROCESS_FLOOR: Bytes = Bytes::mib(16);
+pub(in crate::profile) const PROCESS_FLOOR: Bytes = Bytes::mib(16);
 
 /// The smallest size of a folder in memory: one page. Zero would mean "no limit" to the kernel.
-const SMALLEST_FOLDER: Bytes = Bytes::new(4096);
+pub(in crate::profile) const SMALLEST_FOLDER: Bytes = Bytes::new(4096);
 
 /// Most instances of a pool; Docker's bridge has room for 1023, pools without network for some more.
-const MOST_INSTANCES: u32 = 4096;
+pub(in crate::profile) const MOST_INSTANCES: u32 = 4096;
 
 /// The shortest time that is a deadline at all.
-const SHORTEST: Duration = Duration::from_millis(1);
+pub(in crate::profile) const SHORTEST: Duration = Duration::from_millis(1);
 
 /// What the keys of a pool are that are not written, by kind.
 struct Defaults {

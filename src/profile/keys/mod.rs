@@ -12,6 +12,9 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::profile::check::shape::{spell_size, spell_time};
+use crate::profile::check::{
+    DAY, MOST_CORES, MOST_INSTANCES, MOST_MEMORY, PROCESS_FLOOR, SHORTEST, SMALLEST_FOLDER,
+};
 use crate::quantity::{Bytes, MilliCpu, Permille};
 
 /// A key of the profile.
@@ -149,12 +152,7 @@ const fn both(value: &'static str) -> Usual {
     Usual::Is(value)
 }
 
-const DAY: Duration = seconds(24 * 3600);
 const WEEK: Duration = seconds(7 * 24 * 3600);
-const INSTANT: Duration = Duration::from_millis(1);
-const MOST_MEMORY: Bytes = Bytes::mib(16 << 20);
-const MOST_CORES: MilliCpu = MilliCpu::cores(1024);
-const PAGE: Bytes = Bytes::new(4096);
 const MOST_SHARE: Permille = Permille::new(950);
 
 const HOST: &str = "host";
@@ -222,7 +220,7 @@ pub const KEYS: &[Key] = &[
     Key {
         table: CLASS,
         name: "max_wait",
-        range: Range::Time(INSTANT, DAY),
+        range: Range::Time(SHORTEST, DAY),
         usual: Usual::ByClass { interactive: "\"30s\"", batch: "\"1h\"", other: "\"5m\"" },
         meaning: "The longest wait that a caller may ask for, and the wait of one that does not say.",
         reason: "Half a minute is given up on by people, some minutes by most programs.",
@@ -286,7 +284,7 @@ pub const KEYS: &[Key] = &[
     Key {
         table: POOL,
         name: "memory_max",
-        range: Range::Size(Bytes::mib(16), MOST_MEMORY),
+        range: Range::Size(PROCESS_FLOOR, MOST_MEMORY),
         usual: Usual::ByKind { browser: Some("\"1GiB\""), sandbox: Some("\"512MiB\"") },
         meaning: "The kernel's limit for one instance; there is no swap beside it.",
         reason: "One page of the open web peaks near 400 MiB. shm, tmpfs and 16 MiB for the process must fit in.",
@@ -326,7 +324,7 @@ pub const KEYS: &[Key] = &[
     Key {
         table: POOL,
         name: "shm",
-        range: Range::Size(PAGE, MOST_MEMORY),
+        range: Range::Size(SMALLEST_FOLDER, MOST_MEMORY),
         usual: Usual::ByKind { browser: Some("\"256MiB\""), sandbox: Some("\"64MiB\"") },
         meaning: "Size of /dev/shm; counts towards memory_max.",
         reason: "The engine's own 64 MiB makes tabs crash. The default is at most a quarter of memory_max.",
@@ -334,7 +332,7 @@ pub const KEYS: &[Key] = &[
     Key {
         table: POOL,
         name: "tmpfs",
-        range: Range::Sizes("full path of a folder", PAGE, MOST_MEMORY),
+        range: Range::Sizes("full path of a folder", SMALLEST_FOLDER, MOST_MEMORY),
         usual: Usual::ByKind {
             browser: Some("{ \"/tmp\" = \"128MiB\" }"),
             sandbox: Some("{ \"/tmp\" = \"64MiB\" }"),
@@ -385,7 +383,7 @@ pub const KEYS: &[Key] = &[
     Key {
         table: POOL,
         name: "warm.min",
-        range: Range::Count(0, 4096),
+        range: Range::Count(0, MOST_INSTANCES),
         usual: both("1"),
         meaning: "The stock of warm instances that is kept when nobody asks.",
         reason: "The first caller after a quiet time does not wait for a start. Lowered to a smaller warm.max.",
@@ -393,7 +391,7 @@ pub const KEYS: &[Key] = &[
     Key {
         table: POOL,
         name: "warm.max",
-        range: Range::Count(0, 4096),
+        range: Range::Count(0, MOST_INSTANCES),
         usual: both("1"),
         meaning: "The largest stock; as many as came in the last minute are kept, up to this.",
         reason: "The default is warm.min. At most max_instances.",
@@ -409,7 +407,7 @@ pub const KEYS: &[Key] = &[
     Key {
         table: POOL,
         name: "max_instances",
-        range: Range::Count(1, 4096),
+        range: Range::Count(1, MOST_INSTANCES),
         usual: both("16"),
         meaning: "The ceiling on instances in any state, those being stopped included.",
         reason: "The default is warm.max where that is more. Docker's bridge has room for 1023.",
@@ -417,7 +415,7 @@ pub const KEYS: &[Key] = &[
     Key {
         table: POOL,
         name: "start_timeout",
-        range: Range::Time(INSTANT, seconds(600)),
+        range: Range::Time(SHORTEST, seconds(600)),
         usual: both("\"1m\""),
         meaning: "From the order to start until the probe has answered.",
         reason: "A cold start takes seconds; a minute is a host in trouble.",
@@ -425,7 +423,7 @@ pub const KEYS: &[Key] = &[
     Key {
         table: POOL,
         name: "first_use_timeout",
-        range: Range::Time(INSTANT, seconds(600)),
+        range: Range::Time(SHORTEST, seconds(600)),
         usual: both("\"1m\""),
         meaning: "From the grant until the caller first uses the lease.",
         reason: "Whoever asked connects at once, or is gone.",
@@ -433,7 +431,7 @@ pub const KEYS: &[Key] = &[
     Key {
         table: POOL,
         name: "idle_timeout",
-        range: Range::Time(INSTANT, DAY),
+        range: Range::Time(SHORTEST, DAY),
         usual: both("\"5m\""),
         meaning: "A lease ends after this long without a byte, a command or a renewal.",
         reason: "Longer than a model thinks between two steps. At most max_runtime, and lowered to it.",
@@ -441,7 +439,7 @@ pub const KEYS: &[Key] = &[
     Key {
         table: POOL,
         name: "max_runtime",
-        range: Range::Time(INSTANT, WEEK),
+        range: Range::Time(SHORTEST, WEEK),
         usual: both("\"1h\""),
         meaning: "A lease ends this long after its grant, whatever happens.",
         reason: "It bounds what a caller that never lets go can hold.",
@@ -449,7 +447,7 @@ pub const KEYS: &[Key] = &[
     Key {
         table: POOL,
         name: "stop_timeout",
-        range: Range::Time(INSTANT, seconds(300)),
+        range: Range::Time(SHORTEST, seconds(300)),
         usual: both("\"5s\""),
         meaning: "From the polite signal to the kill.",
         reason: "A browser ends within a quarter of a second; five are for one that swaps or hangs.",

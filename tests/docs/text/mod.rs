@@ -1,8 +1,9 @@
 //! What is written for people from the tables in the code: manual pages, completions, the packaged profile, and the
 //! catalog that explains entries of the journal.
 //!
-//! The arguments are clap's own table, the keys of a profile are `stoker::profile::KEYS`; what only prose can say is
-//! here. Equal code gives equal bytes: no date, no path of the machine it was built on.
+//! The arguments are clap's own table, the keys of a profile are `stoker::profile::KEYS`, the entries of the journal
+//! `stoker::systemd::catalog`; what only prose can say is here. Equal code gives equal bytes: no date, no path of
+//! the machine it was built on.
 
 mod host_toml;
 mod pages;
