@@ -6,8 +6,9 @@
 //! A new pool begins. One that is in the profile no more takes no work: who waits is refused, what is warm
 //! stops, leases run to their own end, and when nothing is left of it the pool is gone. A changed template makes no
 //! lease end; the warm ones of the older template are exchanged one at a time (`settle`), and serve as long as no
-//! newer one does, so a template whose starts fail takes nothing away. Limits, stock and the host's reserve hold at
-//! once for whatever is decided next; a lease keeps the deadlines that it was asked for with.
+//! newer one does. So a template whose starts fail takes nothing away, but for the one that made room where there
+//! was none. Limits, stock and the host's reserve hold at once for whatever is decided next; a lease keeps the
+//! deadlines that it was asked for with.
 //!
 //! Not here: reading and checking files (`profile`). What cannot change while the daemon runs is refused by name,
 //! and then nothing changes.

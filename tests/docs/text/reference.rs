@@ -39,7 +39,8 @@ const RELOADED: &[(&str, &str)] = &[
     (
         "A changed template (kind, image, command, env, limits of one instance, user, network, probe)",
         "ends no lease. Warm instances of the older template are exchanged one at a time, and are lent as long as no \
-         newer one is warm. If starts of the new template fail, the older ones stay.",
+         newer one is warm. If starts of the new template fail, the older ones stay, but for the one that made room \
+         where a ceiling or the memory left none.",
     ),
     (
         "Limits, stock, deadlines, classes, the host's reserve",
