@@ -28,6 +28,7 @@
 //! | [`measure`] | `/proc`, cgroup v1 and v2, pressure: one sample a look |
 //! | [`docker`] | instances as containers |
 //! | [`netns`] | sockets inside a container's network namespace |
+//! | [`store`] | records on disk, the clocks they are counted by, and the daemon's lock |
 //! | [`systemd`] | the journal |
 //! | [`auth`] | who asks |
 //! | [`gateway`] | bytes between a caller and its instance |
@@ -89,4 +90,5 @@ pub mod netns;
 pub mod profile;
 pub mod quantity;
 pub mod sim;
+pub mod store;
 pub mod systemd;

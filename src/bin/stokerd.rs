@@ -28,6 +28,10 @@ struct Arguments {
     #[arg(long, value_name = "ADDRESS", env = "DOCKER_HOST", default_value = "unix:///var/run/docker.sock")]
     engine: String,
 
+    /// The folder of what must outlive the daemon; its owner alone may look into it.
+    #[arg(long, value_name = "DIR", env = "STATE_DIRECTORY", default_value = stoker::ctl::DEFAULT_STATE)]
+    state: PathBuf,
+
     /// Check the profile and end.
     #[arg(long)]
     check: bool,
@@ -64,5 +68,5 @@ fn start(arguments: Arguments) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    runtime.block_on(daemon::run(profile, Places { socket: arguments.socket, engine }))
+    runtime.block_on(daemon::run(profile, Places { socket: arguments.socket, engine, state: arguments.state }))
 }

@@ -76,7 +76,7 @@ pub(super) fn startable(pool: &Pool, room: &Room<'_>, now: Instant) -> u32 {
     let memory = ledger.min(budget::spare(host, memory, promised)).get() / need_of(pool).get();
     let cpu = budget::unpromised_cpu(host, cpu, promised).get();
     let cpu = cpu.checked_div(pool.spec.template.cpus.get()).unwrap_or(cpu);
-    let free = pool.spec.max_instances - pool.total();
+    let free = pool.spec.max_instances.saturating_sub(pool.total());
     u32::try_from(memory.min(cpu)).unwrap_or(u32::MAX).min(free)
 }
 
@@ -125,7 +125,8 @@ impl Why {
             | Why::Starts { .. }
             | Why::Backoff { .. }
             | Why::NoTelemetry(_)
-            | Why::EngineUnreachable(_) => false,
+            | Why::EngineUnreachable(_)
+            | Why::NotRecorded(_) => false,
         }
     }
 }

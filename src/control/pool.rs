@@ -6,6 +6,8 @@
 //!     +----------+-----------+---------+------------------+
 //! ```
 //!
+//! After a restart of the daemon what was warm is *unseen* until it has been found alive, and then warm again.
+//!
 //! Each state carries what it has and nothing else, and each has an end: a start its deadline, a warm one
 //! its age, a leased one its lease, a stopping one its next try. What is used is destroyed: nothing leads
 //! from `leased` back to `warm`. An instance counts against every ceiling until its container is gone.
@@ -21,7 +23,7 @@ use super::budget::Promised;
 use super::drain::Drain;
 use super::envelope::Share;
 use super::host::Figure;
-use super::message::{InstanceId, LeaseId, StopReason, Why};
+use super::message::{InstanceId, LeaseId, Process, StopReason, Why};
 use super::queue::Queue;
 use super::scaling::{Demand, Fortune};
 use crate::profile::{self, PoolName};
@@ -59,6 +61,8 @@ pub(super) struct Pool {
     pub(super) host_drain: Option<Drain>,
     /// What kept a wanted start back when it was last tried.
     pub(super) blocked_by: Option<Why>,
+    /// How many it had when the daemon began: the profile may have been less generous since.
+    pub(super) inherited: u32,
 }
 
 /// How many instances are in which state.
@@ -82,6 +86,8 @@ pub(super) struct Instance {
     pub(super) runs_since: Option<Instant>,
     /// What it holds, as far as measured.
     pub(super) memory: Figure<Bytes>,
+    /// Its first process, once it was seen to run.
+    pub(super) process: Option<Process>,
     pub(super) life: Life,
 }
 
@@ -90,6 +96,8 @@ pub(super) struct Instance {
 pub(super) enum Life {
     /// Ordered; its container is being made, its process started, its probe asked.
     Starting { deadline: Instant },
+    /// Was warm when an earlier daemon last wrote it down, and has not been seen since.
+    Unseen { since: Instant, expires: Instant, deadline: Instant },
     /// Ready and not lent.
     Warm { since: Instant, expires: Instant, probing: Option<Probing> },
     /// Lent.
@@ -109,6 +117,16 @@ pub(super) struct Probing {
     pub(super) misses: u8,
 }
 
+impl Life {
+    /// Whether it is on its way to being warm.
+    pub(super) fn is_starting(&self) -> bool {
+        match self {
+            Life::Starting { .. } | Life::Unseen { .. } => true,
+            Life::Warm { .. } | Life::Leased { .. } | Life::Stopping { .. } => false,
+        }
+    }
+}
+
 impl Pool {
     /// A pool with nothing in it.
     pub(super) fn new(name: PoolName, spec: profile::Pool) -> Pool {
@@ -126,6 +144,7 @@ impl Pool {
             own_drain: None,
             host_drain: None,
             blocked_by: None,
+            inherited: 0,
         }
     }
 
@@ -133,8 +152,14 @@ impl Pool {
     pub(super) fn begin(&mut self, id: InstanceId, now: Instant) -> Instant {
         let deadline = now.after(self.spec.deadlines.start_timeout);
         let life = Life::Starting { deadline };
-        let instance =
-            Instance { born: now, exists_since: None, runs_since: None, memory: Figure::default(), life };
+        let instance = Instance {
+            born: now,
+            exists_since: None,
+            runs_since: None,
+            memory: Figure::default(),
+            process: None,
+            life,
+        };
         let before = self.instances.insert(id, instance);
         assert!(before.is_none(), "instance names are counted up, never used twice");
         self.counts.starting += 1;
@@ -146,11 +171,23 @@ impl Pool {
         let instance = self.instances.get_mut(&id).expect("only known instances change");
         let before = std::mem::replace(&mut instance.life, life.clone());
         self.uncount(id, &before);
+        self.count(id, &life);
+    }
+
+    /// Takes in an instance that an earlier daemon made.
+    pub(super) fn take_in(&mut self, id: InstanceId, instance: Instance) {
+        self.count(id, &instance.life);
+        let before = self.instances.insert(id, instance);
+        assert!(before.is_none(), "each instance has one record");
+    }
+
+    fn count(&mut self, id: InstanceId, life: &Life) {
         match life {
-            Life::Starting { .. } => self.counts.starting += 1,
+            // One that is only to be found again will be warm as one that is being started will, and sooner.
+            Life::Starting { .. } | Life::Unseen { .. } => self.counts.starting += 1,
             Life::Warm { since, .. } => {
                 self.counts.warm += 1;
-                self.ready.insert((since, id));
+                self.ready.insert((*since, id));
             }
             Life::Leased { .. } => self.counts.leased += 1,
             Life::Stopping { .. } => self.counts.stopping += 1,
@@ -166,7 +203,7 @@ impl Pool {
 
     fn uncount(&mut self, id: InstanceId, life: &Life) {
         match life {
-            Life::Starting { .. } => self.counts.starting -= 1,
+            Life::Starting { .. } | Life::Unseen { .. } => self.counts.starting -= 1,
             Life::Warm { since, .. } => {
                 self.counts.warm -= 1;
                 assert!(self.ready.remove(&(*since, id)), "a warm instance is among the ready ones");
@@ -178,6 +215,11 @@ impl Pool {
 
     /// The state of an instance that became ready now.
     pub(super) fn warm_life(&self, id: InstanceId, now: Instant) -> Life {
+        self.seen_life(now, now, now.after(jittered(self.spec.warm.max_age, id)))
+    }
+
+    /// The state of an instance that is seen now, and was warm before.
+    pub(super) fn seen_life(&self, now: Instant, since: Instant, expires: Instant) -> Life {
         let probing = match &self.spec.template.probe {
             profile::Probe::DevTools { .. } => {
                 Some(Probing { next: now.after(PROBE_EVERY), asked: false, misses: 0 })
@@ -185,7 +227,7 @@ impl Pool {
             // A command in a sandbox costs the engine some 40 ms; its first process is watched instead.
             profile::Probe::Command(_) => None,
         };
-        Life::Warm { since: now, expires: now.after(jittered(self.spec.warm.max_age, id)), probing }
+        Life::Warm { since, expires, probing }
     }
 
     /// The state of an instance that is to be stopped now, for the first or a further time.
@@ -202,7 +244,7 @@ impl Pool {
             let share = Share::of(&self.spec, &instance.memory, instance.exists_since, now);
             let share = match instance.life {
                 Life::Stopping { .. } => share.stopping(),
-                Life::Starting { .. } | Life::Warm { .. } | Life::Leased { .. } => share,
+                Life::Starting { .. } | Life::Unseen { .. } | Life::Warm { .. } | Life::Leased { .. } => share,
             };
             sum.add(share, &self.spec);
         }

@@ -38,6 +38,7 @@ impl Why {
             Why::Backoff { .. } => "starts_failing",
             Why::NoTelemetry(_) => "no_telemetry",
             Why::EngineUnreachable(_) => "engine_unreachable",
+            Why::NotRecorded(_) => "not_recorded",
         }
     }
 
@@ -57,7 +58,8 @@ impl Why {
             | Why::PoolDraining
             | Why::Backoff { .. }
             | Why::NoTelemetry(_)
-            | Why::EngineUnreachable(_) => None,
+            | Why::EngineUnreachable(_)
+            | Why::NotRecorded(_) => None,
         }
     }
 }
@@ -104,6 +106,7 @@ impl fmt::Display for Why {
             }
             Why::NoTelemetry(why) => write!(f, "the host's state is not known: {why}"),
             Why::EngineUnreachable(why) => write!(f, "the container engine does not answer: {why}"),
+            Why::NotRecorded(why) => write!(f, "records cannot be written: {why}"),
         }
     }
 }
@@ -175,6 +178,8 @@ impl End {
             End::Expired(Deadline::Idle) => "idle_timeout",
             End::Expired(Deadline::Runtime) => "max_runtime",
             End::Interrupted(Interruption::Drain) => "drain",
+            End::Interrupted(Interruption::HostLost) => "host_lost",
+            End::Interrupted(Interruption::PoolRemoved) => "pool_removed",
             End::Refused(why) => why.code(),
         }
     }
@@ -193,6 +198,10 @@ impl fmt::Display for End {
             End::Expired(Deadline::Idle) => write!(f, "nobody used it for idle_timeout"),
             End::Expired(Deadline::Runtime) => write!(f, "it ran for max_runtime"),
             End::Interrupted(Interruption::Drain) => write!(f, "the window of a drain was over"),
+            End::Interrupted(Interruption::HostLost) => write!(f, "the host went down"),
+            End::Interrupted(Interruption::PoolRemoved) => {
+                write!(f, "the host profile has its pool no more")
+            }
             End::Refused(why) => write!(f, "{why}"),
         }
     }
@@ -223,6 +232,8 @@ impl StopReason {
             StopReason::Surplus => "surplus",
             StopReason::Drain => "drain",
             StopReason::Unknown => "unknown",
+            StopReason::Outdated => "outdated",
+            StopReason::Interrupted => "interrupted",
         }
     }
 }
@@ -238,6 +249,8 @@ impl fmt::Display for StopReason {
             StopReason::Surplus => "more are warm than wanted",
             StopReason::Drain => "its pool is drained",
             StopReason::Unknown => "it belongs to nobody",
+            StopReason::Outdated => "it is of an earlier boot or template",
+            StopReason::Interrupted => "it was under way when the daemon ended",
         })
     }
 }
@@ -269,6 +282,14 @@ impl fmt::Display for What {
             }
             What::TelemetryLost(why) => write!(f, "the host's memory is not known, starting nothing: {why}"),
             What::TelemetryBack => write!(f, "the host's memory is known"),
+            What::StoreLost(why) => {
+                write!(f, "records cannot be written, lending and starting nothing: {why}")
+            }
+            What::StoreBack => write!(f, "records can be written"),
+            What::Recovered { leases, instances } => {
+                let (leases, instances) = (many(*leases, "lease"), many(*instances, "instance"));
+                write!(f, "taking up {leases} and {instances} of an earlier daemon")
+            }
         }
     }
 }

@@ -25,6 +25,9 @@ use crate::quantity::parse_duration;
 /// Where the daemon serves if nobody says otherwise.
 pub const DEFAULT_SOCKET: &str = "/run/stoker.sock";
 
+/// Where the daemon keeps what must outlive it if nobody says otherwise.
+pub const DEFAULT_STATE: &str = "/var/lib/stoker";
+
 /// Asks a stokerd: what it has, and for a browser or a sandbox.
 #[derive(Debug, Parser)]
 #[command(name = "stokerctl", version, after_help = exit::HELP, subcommand_required = true)]

@@ -104,7 +104,8 @@ fn is_trouble(what: &What) -> bool {
         What::InstanceStartFailed(_)
         | What::InstanceStuck(..)
         | What::EngineLost(_)
-        | What::TelemetryLost(_) => true,
+        | What::TelemetryLost(_)
+        | What::StoreLost(_) => true,
         What::InstanceStarting
         | What::InstanceWarm(_)
         | What::InstanceStopping(_)
@@ -117,7 +118,9 @@ fn is_trouble(what: &What) -> bool {
         | What::Drained
         | What::Undrained
         | What::EngineBack
-        | What::TelemetryBack => false,
+        | What::TelemetryBack
+        | What::StoreBack
+        | What::Recovered { .. } => false,
     }
 }
 
@@ -141,6 +144,9 @@ fn state_and_reason(what: &What) -> (&'static str, Option<&'static str>) {
         What::EngineLost(_) => ("engine_unreachable", None),
         What::TelemetryLost(_) => ("telemetry_unknown", None),
         What::TelemetryBack => ("telemetry_known", None),
+        What::StoreLost(_) => ("store_failing", None),
+        What::StoreBack => ("store_writing", None),
+        What::Recovered { .. } => ("recovered", None),
     }
 }
 

@@ -3,6 +3,7 @@
 //! ```text
 //! create -> start -> open its door -> probe until it answers -> watch its first process
 //!    \________\____________\___________________\_______________________\______> stop, remove
+//!        find ---/ (one that an earlier daemon made)
 //! ```
 //!
 //! Because one task does all of it, no two engine calls on one instance ever run at once, and a stop waits
@@ -20,7 +21,7 @@ use tokio::time::{sleep, timeout};
 use super::World;
 use super::clock;
 use super::look::Eyes;
-use crate::control::message::{Input, InstanceId, News, StartFailure};
+use crate::control::message::{Exit, Input, InstanceId, News, Process, StartFailure};
 use crate::docker::{Docker, DockerError, Running};
 use crate::gateway::{DoorKeeper, chain};
 use crate::netns::Target;
@@ -35,6 +36,8 @@ const PROBE_COMMAND: Duration = Duration::from_secs(5);
 const LEAVE_WITHIN: Duration = Duration::from_secs(10);
 /// Between two tries to stop something while the engine is away, as long as between two tries to reach it.
 const STOP_AGAIN: Duration = Duration::from_secs(1);
+/// Between two tries to find an instance that an earlier daemon made, while the engine does not say.
+const FIND_AGAIN: Duration = Duration::from_secs(1);
 /// Orders to stop that one task may not have taken yet; more say nothing new.
 const STOPS: usize = 4;
 
@@ -59,6 +62,14 @@ impl Keepers {
         self.stops.insert(instance, sender);
         let keeper = Keeper { world: self.world.clone(), instance };
         tokio::spawn(async move { keeper.keep(name, pool, deadline, stops).await });
+    }
+
+    /// Takes over an instance that an earlier daemon made, and keeps it.
+    pub(super) fn adopt(&mut self, instance: InstanceId, pool: Arc<Pool>, process: Option<Process>) {
+        let (sender, stops) = mpsc::channel(STOPS);
+        self.stops.insert(instance, sender);
+        let keeper = Keeper { world: self.world.clone(), instance };
+        tokio::spawn(async move { keeper.take_over(&pool, process, stops).await });
     }
 
     /// Stops and removes an instance, also one that nobody here knows.
@@ -139,6 +150,11 @@ impl Keeper {
             }
         };
         self.say(ready.map_or_else(News::StartFailed, |()| News::Ready)).await;
+        self.watch(&docker, alive, stops).await;
+    }
+
+    /// Watches its first process until that or somebody ends it.
+    async fn watch(&self, docker: &Docker, alive: Alive, mut stops: mpsc::Receiver<Grace>) {
         let first = tokio::select! {
             exit = docker.died(&alive.running) => {
                 self.say(News::Exited(exit)).await;
@@ -150,11 +166,86 @@ impl Keeper {
         self.end(stops, first).await;
     }
 
+    async fn take_over(&self, pool: &Pool, process: Option<Process>, mut stops: mpsc::Receiver<Grace>) {
+        let found = tokio::select! {
+            found = self.find(process) => found,
+            grace = stops.recv() => return self.end(stops, grace).await,
+        };
+        let (docker, alive) = match found {
+            Ok(found) => found,
+            Err(news) => {
+                self.say(news).await;
+                return self.end(stops, None).await;
+            }
+        };
+        tokio::select! {
+            () = self.answers(pool) => self.say(News::Ready).await,
+            exit = docker.died(&alive.running) => {
+                self.say(News::Exited(exit)).await;
+                drop(alive);
+                return self.end(stops, None).await;
+            }
+            grace = stops.recv() => {
+                drop(alive);
+                return self.end(stops, grace).await;
+            }
+        }
+        self.watch(&docker, alive, stops).await;
+    }
+
+    /// Finds its container and opens its door, for as long as it takes the engine to say; or what became of it.
+    async fn find(&self, process: Option<Process>) -> Result<(Docker, Alive), News> {
+        loop {
+            let docker = self.world.engine.wait().await;
+            match self.find_once(&docker, process).await {
+                Ok(Some(alive)) => return Ok((docker, alive)),
+                Ok(None) => return Err(News::Gone),
+                Err(StartFailure::Died(exit)) => return Err(News::Exited(exit)),
+                // It is there or not whatever the engine says now: who asked for it gives up when it will.
+                Err(_) => sleep(FIND_AGAIN).await,
+            }
+        }
+    }
+
+    async fn find_once(
+        &self,
+        docker: &Docker,
+        process: Option<Process>,
+    ) -> Result<Option<Alive>, StartFailure> {
+        let Some(container) = docker.container_of(self.instance).await.map_err(failure)? else {
+            return Ok(None);
+        };
+        let running = docker.running(&container).await.map_err(failure)?;
+        if process.is_some_and(|process| process != running.process()) {
+            // Somebody has started it anew: what ran in it is gone.
+            return Err(StartFailure::Died(Exit { code: None }));
+        }
+        self.open(docker, running).await.map(Some)
+    }
+
+    /// Resolves when it answers. A sandbox answered its probe command when it was started, and a command in it would
+    /// run beside its caller's.
+    async fn answers(&self, pool: &Pool) {
+        match pool.template.probe {
+            Probe::DevTools { port } => {
+                while self.world.gateway.devtools_answers(self.instance, port).await.is_err() {
+                    sleep(PROBE_AGAIN).await;
+                }
+            }
+            Probe::Command(_) => {}
+        }
+    }
+
     /// Creates and starts the container, and opens its door.
     async fn make(&self, docker: &Docker, name: &PoolName, pool: &Pool) -> Result<Alive, StartFailure> {
         let container = docker.create(self.instance, name, pool).await.map_err(failure)?;
         self.say(News::Created).await;
         let running = docker.start(&container).await.map_err(failure)?;
+        self.open(docker, running).await
+    }
+
+    /// Opens the door of a container whose first process runs, and has it measured.
+    async fn open(&self, docker: &Docker, running: Running) -> Result<Alive, StartFailure> {
         let target = Target::of(running.pid());
         // A process that is ending lets go of its namespaces a moment before it can be seen to have ended.
         let leaving = target.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
@@ -167,9 +258,10 @@ impl Keeper {
         }
         let refused = |error| StartFailure::Engine(format!("cannot hold its network namespace: {error}"));
         let target = target.map_err(refused)?;
-        self.say(News::Started).await;
+        self.say(News::Started(running.process())).await;
         self.world.eyes.follow(self.instance, running.pid());
         let measured = Measured(self.world.eyes.clone(), self.instance);
+        let container = running.container().clone();
         let door = self.world.gateway.open(self.instance, docker.clone(), container, target);
         Ok(Alive { running, _door: door, _measured: measured })
     }

@@ -14,6 +14,7 @@ use tokio::time::sleep;
 use super::clock;
 use super::journal::Journal;
 use super::keeper::Keepers;
+use super::records::Records;
 use crate::api::desk::{Counter, Left, Question, acquires, granted_lease};
 use crate::control::Controller;
 use crate::control::message::{Call, CallId, Input, Output, Reply};
@@ -31,6 +32,7 @@ pub(super) struct Turns {
     pub(super) keepers: Keepers,
     pub(super) gateway: Gateway,
     pub(super) journal: Journal,
+    pub(super) records: Records,
     pub(super) facts: mpsc::Receiver<Input>,
     pub(super) counter: Counter,
     pub(super) open: BTreeMap<CallId, Waiting>,
@@ -59,6 +61,11 @@ impl Turns {
         profile.pools.iter().map(|(name, pool)| (name.clone(), Arc::new(pool.clone()))).collect()
     }
 
+    /// Says the first word of all, before any other can be heard.
+    pub(super) fn begin(&mut self, first: Input) {
+        self.turn(Gathered { facts: vec![first], ..Gathered::default() });
+    }
+
     /// Turns until the future is dropped.
     pub(super) async fn run(mut self) {
         loop {
@@ -70,7 +77,8 @@ impl Turns {
     /// Waits until something is ready or due, then takes all that is ready.
     async fn gather(&mut self) -> Gathered {
         let mut gathered = Gathered::default();
-        let due = self.controller.wake().map(|(at, _)| at.since(clock::now()));
+        let due = self.controller.wake().map(|(at, _)| at).into_iter().chain(self.records.due()).min();
+        let due = due.map(|at| at.since(clock::now()));
         let waiting = !self.undelivered.is_empty();
         tokio::select! {
             biased;
@@ -101,6 +109,8 @@ impl Turns {
     fn turn(&mut self, gathered: Gathered) {
         let now = clock::now();
         let mut inputs = gathered.facts;
+        inputs.iter().for_each(|fact| self.records.hear(fact));
+        inputs.extend(self.records.late(now));
         // Activity before the deadlines that it moves.
         inputs.extend(self.gateway.take_active().into_iter().map(|lease| Input::Active(lease, now)));
         for left in gathered.left {
@@ -125,6 +135,7 @@ impl Turns {
                 self.carry_out(output);
             }
         }
+        self.records.give_out(now);
     }
 
     fn carry_out(&mut self, output: Output) {
@@ -137,6 +148,10 @@ impl Turns {
             Output::Probe { instance, pool } => {
                 self.keepers.probe(instance, &self.pools[&pool].template.probe)
             }
+            Output::Adopt { instance, pool, process } => {
+                self.keepers.adopt(instance, self.pools[&pool].clone(), process);
+            }
+            Output::Record(number, record) => self.records.take(number, record, &self.pools),
             Output::Reply(call, reply) => self.answer(call, reply),
             Output::Tell(event) => self.journal.tell(event),
         }

@@ -68,6 +68,10 @@ pub struct Faults {
     pub drains: bool,
     /// Containers turn up that belong to nobody.
     pub strangers: bool,
+    /// The disk of the store is full for a while.
+    pub full: bool,
+    /// The daemon is killed, and another begins a little later.
+    pub restarts: bool,
 }
 
 impl Options {
@@ -93,6 +97,8 @@ impl Options {
             hog: often(1) == 1,
             drains: often(1) == 1,
             strangers: often(1) == 1,
+            full: often(1) == 1,
+            restarts: often(2) > 0,
         };
         let (profile, memory, cores) = host(&mut rng);
         Options {

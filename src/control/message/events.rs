@@ -57,6 +57,17 @@ pub enum What {
     TelemetryLost(String),
     /// It can again.
     TelemetryBack,
+    /// Records cannot be written; nothing is lent and nothing started.
+    StoreLost(String),
+    /// They can again.
+    StoreBack,
+    /// What an earlier daemon wrote down was taken up.
+    Recovered {
+        /// Leases that go on.
+        leases: u32,
+        /// Instances that may exist.
+        instances: u32,
+    },
 }
 
 /// Why an instance is stopped.
@@ -78,4 +89,8 @@ pub enum StopReason {
     Drain,
     /// The engine has it, and no record of ours does.
     Unknown,
+    /// It is of an earlier boot, or its template has changed since.
+    Outdated,
+    /// It was being started or stopped when the daemon ended.
+    Interrupted,
 }

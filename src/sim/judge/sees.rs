@@ -4,8 +4,9 @@ use std::time::Duration;
 
 use super::{BELIEVED, Found, Judge, Known, LAG, OVERHEAD, Seen};
 use crate::control::message::{
-    CallId, Cancelled, Deadline, End, Event, Failure, InstanceId, LeaseId, LeaseState, LeaseView, Output,
-    Reply, Scope, StopReason, What, Why,
+    CallId, Cancelled, Deadline, End, Event, Failure, InstanceId, InstanceRecord, InstanceRecordState,
+    Interruption, LeaseId, LeaseRecordState, LeaseState, LeaseView, Output, Record, Reply, Scope, StopReason,
+    What, Why,
 };
 use crate::profile::PoolName;
 use crate::quantity::{Bytes, Instant, MilliCpu};
@@ -14,7 +15,13 @@ impl Judge {
     /// Something came out.
     pub(in crate::sim) fn see(&mut self, output: &Output) -> Found {
         match output {
-            Output::Start { instance, pool, .. } => self.see_start(*instance, pool),
+            Output::Start { instance, .. } => self.see_order(*instance),
+            Output::Record(number, record) => self.see_record(*number, record),
+            Output::Adopt { instance, .. } => {
+                let seen = self.instances.get(instance);
+                let there = seen.is_some_and(|seen| !seen.gone && !seen.stop);
+                hold(there, || format!("{instance} is adopted and is {seen:?}"))
+            }
             Output::Stop { instance, .. } => self.see_stop(*instance),
             Output::Probe { instance, .. } => {
                 let seen = self.instances.get_mut(instance).ok_or("a probe of nothing")?;
@@ -27,13 +34,46 @@ impl Judge {
         }
     }
 
-    fn see_start(&mut self, id: InstanceId, pool: &PoolName) -> Found {
+    /// What is decided is written down first; here it is judged, and later that nothing was said too early.
+    fn see_record(&mut self, number: u64, record: &Record) -> Found {
+        match record {
+            Record::Instance(InstanceRecord { id, pool, state: InstanceRecordState::Starting, .. }) => {
+                self.see_start(*id, pool, number)
+            }
+            Record::Gone(id) => {
+                if let Some(seen) = self.instances.get_mut(id).filter(|seen| !seen.ordered) {
+                    seen.gone = true;
+                }
+                Ok(())
+            }
+            Record::Lease(lease) => {
+                let known = self.leases.get_mut(&lease.id).ok_or("a record of an unknown lease")?;
+                let granted = matches!(lease.state, LeaseRecordState::Executing { used: false, .. });
+                let accepted = matches!(lease.state, LeaseRecordState::Queued { .. });
+                if (granted && !known.used) || accepted {
+                    (known.record, known.told) = (number, false);
+                }
+                Ok(())
+            }
+            Record::Instance(_) | Record::Drain(..) | Record::Undrained(_) => Ok(()),
+        }
+    }
+
+    fn see_order(&mut self, id: InstanceId) -> Found {
+        let seen = self.instances.get_mut(&id).ok_or("a start that was not written down")?;
+        seen.ordered = true;
+        hold(seen.record <= self.written && !seen.gone, || format!("{id} is started and is {seen:?}"))
+    }
+
+    fn see_start(&mut self, id: InstanceId, pool: &PoolName, record: u64) -> Found {
         let now = self.now;
         hold(self.engine, || format!("{id} is started while the engine is known not to answer"))?;
         hold(self.drain_of(pool).is_none(), || format!("{id} is started in {pool}, which is drained"))?;
         let spec = &self.profile.pools[pool];
         let seen = Seen {
             pool: pool.clone(),
+            record,
+            ordered: false,
             ready: false,
             stop: false,
             exists_at: None,
@@ -119,26 +159,48 @@ impl Judge {
     }
 
     fn see_reply(&mut self, call: CallId, reply: &Reply) -> Found {
-        hold(self.calls.remove(&call).is_some(), || format!("{call:?} has no question for {reply:?}"))?;
+        let heard = self.calls.remove(&call);
+        let heard = heard.ok_or_else(|| format!("{call:?} has no question for {reply:?}"))?;
         match reply {
             Reply::Lease(view) => {
+                self.see_told(view)?;
                 let known = self.leases.get(&view.id).ok_or("a lease that nobody asked for")?;
                 let queued = matches!(view.state, LeaseState::Queued { .. });
                 let blocks = known.call == call && !known.request.asynchronous;
                 hold(!(blocks && queued), || format!("{call:?} was to be answered with a decision"))?;
                 self.see_view(view)
             }
-            Reply::Leases(all) => all.iter().try_for_each(|view| self.see_view(view)),
+            Reply::Leases(all) => {
+                all.iter().try_for_each(|view| self.see_told(view))?;
+                all.iter().try_for_each(|view| self.see_view(view))
+            }
             Reply::Use { instance, .. } => {
                 let lent = self.instances.get(instance).and_then(|seen| seen.lent.as_ref());
                 let live = lent.is_some_and(|lease| !self.leases[lease].ended);
-                hold(live, || format!("{instance} may be used and is lent to {lent:?}"))
+                // An answer that has waited for a record says how it was.
+                hold(live || heard < self.now, || format!("{instance} may be used and is lent to {lent:?}"))
             }
             Reply::Pools(_) | Reply::Host(_) | Reply::Refused(_) => Ok(()),
         }
     }
 
+    /// What is told of a lease must have been written.
+    fn see_told(&mut self, view: &LeaseView) -> Found {
+        let written = self.written;
+        let known = self.leases.get_mut(&view.id).ok_or("a view of a lease that nobody asked for")?;
+        let promised = match &view.state {
+            LeaseState::Executing { .. } => true,
+            LeaseState::Queued { .. } => known.request.asynchronous && known.granted.is_none(),
+            LeaseState::Ended { .. } => false,
+        };
+        known.told |= promised;
+        hold(!promised || known.record <= written, || format!("{view:?} is told before it is written"))
+    }
+
     fn see_view(&self, view: &LeaseView) -> Found {
+        if view.seen_at < self.now {
+            return Ok(()); // It has waited for a record, and says how it was.
+        }
         let known = self.leases.get(&view.id).ok_or("a view of a lease that nobody asked for")?;
         let (granted, ended) = (known.granted.map(|(instance, _)| instance), known.ended);
         let right = match &view.state {
@@ -185,7 +247,8 @@ impl Judge {
                     StopReason::Drain => self.drain_of(&seen.pool).is_some(),
                     StopReason::Used => seen.lent.is_some(),
                     StopReason::StartFailed | StopReason::Aged | StopReason::Surplus => seen.lent.is_none(),
-                    StopReason::Unknown => false,
+                    StopReason::Interrupted => seen.lent.is_none(),
+                    StopReason::Unknown | StopReason::Outdated => false,
                 };
                 hold(right, || format!("{id} stops for {why:?} and is {seen:?}"))
             }
@@ -231,7 +294,9 @@ impl Judge {
             End::Expired(Deadline::Runtime) => seen.is_some() && due(known.deadline),
             End::Expired(Deadline::Idle) => seen.is_some() && known.used && due(idle),
             End::Expired(Deadline::FirstUse) => seen.is_some() && !known.used && due(idle),
-            End::Interrupted(_) => seen.is_some() && drain.is_some_and(due),
+            End::Interrupted(Interruption::Drain) => seen.is_some() && drain.is_some_and(due),
+            End::Interrupted(Interruption::HostLost | Interruption::PoolRemoved) => false,
+            End::Refused(Why::NotRecorded(_)) => !known.told,
             End::Refused(Why::HostDraining | Why::PoolDraining) => seen.is_none() && drain.is_some(),
             End::Refused(why) => {
                 let over = due(known.asked_at.after(known.wait));
@@ -239,6 +304,10 @@ impl Judge {
             }
         };
         hold(right, || format!("{lease} ended {end:?} and is {known:?} on {seen:?}"))?;
+        if let (End::Refused(Why::NotRecorded(_)), Some((id, _))) = (end, known.granted) {
+            // Nobody has had it: it may be lent again.
+            self.instances.get_mut(&id).expect("what was lent is known").lent = None;
+        }
         self.mark(lease, |known| known.ended = true);
         self.live.remove(lease);
         Ok(())
