@@ -51,7 +51,7 @@ impl Controller {
     pub(super) fn take_hang_up(&mut self, call: CallId) {
         let Some(id) = self.calls.remove(&call) else {
             // Its answer waits for a record, or was given: one that cannot be delivered is heard of elsewhere.
-            if let Some(id) = self.records.unsay_grant(call) {
+            if let Some(id) = self.records.unsay(call) {
                 self.end_lease(&id, End::Cancelled(Cancelled::CallerGone));
             }
             return;

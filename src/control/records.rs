@@ -61,10 +61,10 @@ impl Records {
         self.held.is_empty() && self.promises.is_empty()
     }
 
-    /// Takes back a grant that its caller, who is gone, has not heard of.
-    pub(super) fn unsay_grant(&mut self, caller: CallId) -> Option<LeaseId> {
-        let promise = self.promises.values().find(|promise| promise.caller == Some(caller))?;
+    /// Takes back the answer to a caller who is gone; the lease that it was granted by it, if it was.
+    pub(super) fn unsay(&mut self, caller: CallId) -> Option<LeaseId> {
         self.held.retain(|(_, output)| !matches!(output, Output::Reply(call, _) if *call == caller));
+        let promise = self.promises.values().find(|promise| promise.caller == Some(caller))?;
         Some(promise.lease.clone())
     }
 

@@ -28,6 +28,8 @@ pub(super) struct Keep {
     stage: Stage,
     /// An order to stop came while it was being made.
     stop: bool,
+    /// The daemon that made it has ended: nobody starts what was only made.
+    left: bool,
     stubborn_until: Instant,
     mute: bool,
     /// What it holds, and to what it grows.
@@ -79,7 +81,7 @@ impl Keep {
     }
 
     fn made(pool: Option<PoolName>, peak: Bytes, stubborn_until: Instant, mute: bool) -> Keep {
-        Keep { pool, stage: Stage::Making, stop: false, stubborn_until, mute, held: Bytes::mib(40), peak }
+        Keep { pool, stage: Stage::Making, stop: false, left: false, stubborn_until, mute, held: Bytes::mib(40), peak }
     }
 
     /// Whether there is a container, or will be one.
@@ -132,7 +134,7 @@ impl World {
             return self.report.count("orders lost");
         }
         match self.engine.keeps.get_mut(&id) {
-            Some(keep) if matches!(keep.stage, Stage::Making | Stage::Made) => keep.stop = true,
+            Some(keep) if matches!(keep.stage, Stage::Making | Stage::Made) && !keep.left => keep.stop = true,
             Some(_) | None => self.engine_soon(id, Step::Stops, 30..600),
         }
     }
@@ -173,7 +175,7 @@ impl World {
     pub(super) fn outlives(&mut self, id: InstanceId, step: Step) -> Option<Step> {
         let there = self.rng.bool();
         let keep = self.engine.keeps.get_mut(&id)?;
-        keep.stop = false;
+        (keep.stop, keep.left) = (false, true);
         match step {
             Step::Made(_) => {
                 keep.stage = if there { Stage::Made } else { Stage::Nothing };

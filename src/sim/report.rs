@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use crate::control::message::{Output, What, Why};
+use crate::control::message::{End, Output, What, Why};
 use crate::quantity::{Instant, show_duration};
 
 /// What one run, or several, have seen.
@@ -63,6 +63,7 @@ impl Report {
 
     fn what(&mut self, what: &What) {
         match what {
+            What::LeaseEnded(End::Refused(Why::NotRecorded(_))) => self.count("grants undone"),
             What::LeaseEnded(end) => *self.ends.entry(end.reason()).or_default() += 1,
             What::LeaseGranted(waited) => {
                 self.count("grants");

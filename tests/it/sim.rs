@@ -27,7 +27,7 @@ const ENDS: [&str; 13] = [
     "host_draining",
     "pool_draining",
 ];
-const LIMITS: [&str; 13] = [
+const LIMITS: [&str; 14] = [
     "queue_full",
     "wait_expired",
     "host_draining",
@@ -41,9 +41,10 @@ const LIMITS: [&str; 13] = [
     "starts_failing",
     "no_telemetry",
     "engine_unreachable",
+    "not_recorded",
 ];
 /// What else has to happen for the faults to have been met.
-const OTHERS: [&str; 16] = [
+const OTHERS: [&str; 23] = [
     "words lost",
     "words doubled",
     "words late",
@@ -60,6 +61,13 @@ const OTHERS: [&str; 16] = [
     "surplus",
     "callers crashed",
     "grants undelivered",
+    "restarts",
+    "leases kept",
+    "adopted",
+    "interrupted",
+    "records failed",
+    "store lost",
+    "grants undone",
 ];
 
 #[test]

@@ -145,7 +145,7 @@ impl Seen {
             self.runs_at.get_or_insert(now);
         }
         match news {
-            News::Ready => self.ready = true,
+            News::Ready => (self.ready, self.unseen) = (true, false),
             News::Exited(_) => self.dead = true,
             News::Gone => (self.dead, self.absent) = (true, true),
             News::Probed(answered) => {

@@ -64,6 +64,8 @@ struct Seen {
     asked: bool,
     silences: u32,
     gone: bool,
+    /// It was warm when an earlier daemon ended, and has not answered since.
+    unseen: bool,
     lent: Option<LeaseId>,
     held: Option<(Bytes, Instant)>,
 }

@@ -47,10 +47,16 @@ impl Judge {
         for id in &self.live {
             self.leases.get_mut(id).expect("what lives is known").active_at = now;
         }
+        // What was written down is taken to be there.
+        for seen in self.instances.values_mut().filter(|seen| !seen.gone) {
+            seen.exists_at.get_or_insert(now);
+            seen.runs_at.get_or_insert(now);
+        }
     }
 
     fn remember_lease(&mut self, id: &LeaseId, record: Option<&LeaseRecord>) -> Found {
         let known = self.leases.get_mut(id).expect("it was listed");
+        known.record = if record.is_some() { 0 } else { known.record };
         match record.map(|record| &record.state) {
             Some(LeaseRecordState::Executing { instance, granted_at, used, deadline }) => {
                 known.granted = Some((*instance, *granted_at));
@@ -98,7 +104,7 @@ impl Judge {
                 seen.gone = false;
                 match record.state {
                     InstanceRecordState::Warm { .. } => {
-                        (seen.ready, seen.stop) = (true, false);
+                        (seen.ready, seen.stop, seen.unseen) = (true, false, true);
                         let lease = seen.lent.as_ref().map(|lease| &self.leases[lease]);
                         if let Some(known) = lease.filter(|known| known.ended) {
                             return Err(format!("{id} was lent, and is warm on the disk: {known:?}"));

@@ -83,6 +83,7 @@ impl Judge {
             asked: false,
             silences: 0,
             gone: false,
+            unseen: false,
             lent: None,
             held: None,
         };
@@ -243,11 +244,13 @@ impl Judge {
                 };
                 let right = match why {
                     StopReason::Died => seen.dead,
-                    StopReason::Unanswering => seen.silences >= 2,
+                    StopReason::Unanswering => seen.silences >= 2 || seen.unseen,
                     StopReason::Drain => self.drain_of(&seen.pool).is_some(),
                     StopReason::Used => seen.lent.is_some(),
                     StopReason::StartFailed | StopReason::Aged | StopReason::Surplus => seen.lent.is_none(),
-                    StopReason::Interrupted => seen.lent.is_none(),
+                    StopReason::Interrupted => {
+                        seen.lent.as_ref().is_none_or(|lease| self.leases[lease].ended)
+                    }
                     StopReason::Unknown | StopReason::Outdated => false,
                 };
                 hold(right, || format!("{id} stops for {why:?} and is {seen:?}"))
@@ -260,7 +263,7 @@ impl Judge {
         let now = self.now;
         let seen = self.instances.get_mut(&id).ok_or("something unknown is lent")?;
         let known = self.leases.get_mut(lease).ok_or("it is lent to nobody")?;
-        let fit = seen.ready && !seen.stop && !seen.gone && seen.pool == known.request.pool;
+        let fit = seen.ready && !seen.unseen && !seen.stop && !seen.gone && seen.pool == known.request.pool;
         hold(fit, || format!("{id} is lent and is {seen:?}"))?;
         hold(seen.lent.is_none(), || format!("{id} is lent to {lease} and was to {:?}", seen.lent))?;
         let free = known.granted.is_none() && !known.ended;
