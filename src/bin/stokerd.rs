@@ -7,7 +7,7 @@ use anyhow::Context;
 use clap::Parser;
 use stoker::ctl::exit;
 use stoker::daemon::{self, Places};
-use stoker::{profile, systemd};
+use stoker::{docker, profile, systemd};
 
 /// Lends the browsers and sandboxes of this host.
 ///
@@ -54,11 +54,9 @@ fn start(arguments: Arguments) -> anyhow::Result<()> {
     if arguments.check {
         return Ok(());
     }
-    let engine = match arguments.engine.strip_prefix("unix://") {
-        Some(path) => PathBuf::from(path),
-        None if arguments.engine.starts_with('/') => PathBuf::from(&arguments.engine),
-        None => anyhow::bail!("`{}` is no local engine: a path or a `unix://` address is", arguments.engine),
-    };
+    let engine = docker::socket_of(&arguments.engine).with_context(|| {
+        format!("`{}` is no local engine: a path or a `unix://` address is", arguments.engine)
+    })?;
     systemd::start_logging().context("cannot log")?;
     // Two threads: the loop, and beside it bytes and engine calls. Work is done in containers, not here.
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -9,6 +9,7 @@ pub mod exit;
 mod forward;
 mod look;
 mod operate;
+mod reap;
 mod verbs;
 
 use std::io::{IsTerminal, Write};
@@ -97,6 +98,8 @@ enum Verb {
         /// One pool; the whole host where absent
         pool: Option<String>,
     },
+    /// End what is past its deadline while stokerd is down; says nothing where nothing is
+    Reap(Reap),
     /// Host profiles
     Profile {
         #[command(subcommand)]
@@ -170,6 +173,16 @@ struct Drain {
     wait: bool,
 }
 
+#[derive(Debug, Args)]
+struct Reap {
+    /// The folder of the daemon's state
+    #[arg(long, value_name = "DIR", env = "STATE_DIRECTORY", default_value = DEFAULT_STATE)]
+    state: PathBuf,
+    /// The container engine: a path, or a `unix://` address
+    #[arg(long, value_name = "ADDRESS", env = "DOCKER_HOST", default_value = "unix:///var/run/docker.sock")]
+    engine: String,
+}
+
 #[derive(Debug, Subcommand)]
 enum ProfileVerb {
     /// Report every mistake of a profile
@@ -234,6 +247,7 @@ impl Tool {
             Verb::Forward(forward) => self.forward(forward).await,
             Verb::Drain(drain) => self.drain(drain).await,
             Verb::Undrain { pool } => self.undrain(pool.as_deref()).await,
+            Verb::Reap(reap) => self.reap(&reap).await,
             Verb::Profile { verb: ProfileVerb::Check { file } } => self.check_profile(&file),
         }
     }

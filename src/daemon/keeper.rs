@@ -23,7 +23,7 @@ use super::clock;
 use super::look::Eyes;
 use crate::control::message::{Exit, Input, InstanceId, News, Process, StartFailure};
 use crate::docker::{Docker, DockerError, Running};
-use crate::gateway::{DoorKeeper, chain};
+use crate::gateway::{DoorKeeper, Expected, chain};
 use crate::netns::Target;
 use crate::profile::{Pool, PoolName, Probe};
 use crate::quantity::{Bytes, Instant};
@@ -69,7 +69,8 @@ impl Keepers {
         let (sender, stops) = mpsc::channel(STOPS);
         self.stops.insert(instance, sender);
         let keeper = Keeper { world: self.world.clone(), instance };
-        tokio::spawn(async move { keeper.take_over(&pool, process, stops).await });
+        let expected = self.world.gateway.expect(instance);
+        tokio::spawn(async move { keeper.take_over(&pool, process, expected, stops).await });
     }
 
     /// Stops and removes an instance, also one that nobody here knows.
@@ -166,11 +167,21 @@ impl Keeper {
         self.end(stops, first).await;
     }
 
-    async fn take_over(&self, pool: &Pool, process: Option<Process>, mut stops: mpsc::Receiver<Grace>) {
+    async fn take_over(
+        &self,
+        pool: &Pool,
+        process: Option<Process>,
+        expected: Expected,
+        mut stops: mpsc::Receiver<Grace>,
+    ) {
         let found = tokio::select! {
             found = self.find(process) => found,
-            grace = stops.recv() => return self.end(stops, grace).await,
+            grace = stops.recv() => {
+                drop(expected);
+                return self.end(stops, grace).await;
+            }
         };
+        drop(expected);
         let (docker, alive) = match found {
             Ok(found) => found,
             Err(news) => {

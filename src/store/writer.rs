@@ -12,7 +12,7 @@ use std::time::Duration;
 use rusqlite::{Connection, params};
 
 use super::clock::Moment;
-use super::file::Store;
+use super::file::{Store, StoreError};
 use super::row::{DrainText, InstanceText, LeaseText, VERSION, instance_state, lease_columns, scope_name};
 use crate::control::message::{Record, Scope, Subject};
 
@@ -159,12 +159,7 @@ impl Thread {
             self.connection.pragma_update(None, "synchronous", synchronous)?;
             self.full_sync = full_sync;
         }
-        let now = Moment::now(&self.boot);
-        let transaction = self.connection.transaction()?;
-        for entry in batch.values() {
-            put(&transaction, entry, &now)?;
-        }
-        transaction.commit()?;
+        commit(&mut self.connection, batch, &Moment::now(&self.boot))?;
         self.in_log += batch.len();
         self.ends += batch.values().filter(|entry| has_ended(&entry.record)).count();
         Ok(())
@@ -183,6 +178,26 @@ impl Thread {
             self.in_log = 0;
         }
     }
+}
+
+impl Store {
+    /// Writes a batch at once, synced, for a program that does nothing else.
+    ///
+    /// # Errors
+    /// When it cannot be written; nothing of it is then.
+    pub fn write(&mut self, batch: &Batch, now: &Moment) -> Result<(), StoreError> {
+        let synced = self.connection.pragma_update(None, "synchronous", "FULL");
+        let written = synced.and_then(|()| commit(&mut self.connection, batch, now));
+        written.map_err(|source| self.failed(source))
+    }
+}
+
+fn commit(connection: &mut Connection, batch: &Batch, now: &Moment) -> rusqlite::Result<()> {
+    let transaction = connection.transaction()?;
+    for entry in batch.values() {
+        put(&transaction, entry, now)?;
+    }
+    transaction.commit()
 }
 
 fn has_ended(record: &Record) -> bool {

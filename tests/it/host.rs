@@ -125,6 +125,7 @@ impl Host {
         let mut command = Command::new(env!("CARGO_BIN_EXE_stokerd"));
         command.env_remove("JOURNAL_STREAM").env_remove("STOKER_SOCKET").env_remove("DOCKER_HOST");
         command.arg("--profile").arg(self.profile_path()).arg("--socket").arg(socket);
+        command.env_remove("STATE_DIRECTORY").arg("--state").arg(self.state());
         command.arg("--engine").arg(&self.engine.socket).stdin(Stdio::null()).stdout(Stdio::null());
         command
     }
@@ -141,6 +142,11 @@ impl Host {
 
     pub(crate) fn profile_path(&self) -> PathBuf {
         self.folder.path().join("host.toml")
+    }
+
+    /// Where its daemon keeps what must outlive it.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
     }
 
     pub(crate) fn folder(&self) -> &Path {

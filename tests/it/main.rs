@@ -17,6 +17,7 @@ mod lives;
 mod mistakes;
 mod netns_sockets;
 mod queues;
+mod recovery;
 mod restarts;
 mod scenario;
 mod sim;

@@ -53,6 +53,8 @@ impl Stokerd {
             .arg(&socket)
             .arg("--engine")
             .arg(&engine.socket)
+            .arg("--state")
+            .arg(home.path().join("state"))
             .stdin(Stdio::null())
             .stdout(written.try_clone().context("cannot share the log")?)
             .stderr(written)
