@@ -66,5 +66,6 @@ fn start(arguments: Arguments) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    runtime.block_on(daemon::run(profile, Places { socket: arguments.socket, engine, state: arguments.state }))
+    runtime
+        .block_on(daemon::run(profile, Places { socket: arguments.socket, engine, state: arguments.state }))
 }

@@ -268,7 +268,9 @@ impl Controller {
 
     fn record_drain(&mut self, scope: &Scope) {
         let record = match self.drain_of(scope) {
-            Some(Drain { since, deadline, .. }) => Record::Drain(scope.clone(), DrainRecord { since, deadline }),
+            Some(Drain { since, deadline, .. }) => {
+                Record::Drain(scope.clone(), DrainRecord { since, deadline })
+            }
             None => Record::Undrained(scope.clone()),
         };
         self.record(record);

@@ -14,8 +14,8 @@
 
 use std::time::Duration;
 
-use super::message::{LeaseRecord, LeaseRecordState, LimitsRecord};
 use super::message::{CallId, Deadline, End, InstanceId, Interruption, LeaseId, Tenant, WaitFor};
+use super::message::{LeaseRecord, LeaseRecordState, LimitsRecord};
 use super::queue::Place;
 use crate::profile::{ClassName, Deadlines, PoolName};
 use crate::quantity::Instant;

@@ -198,10 +198,7 @@ impl Controller {
         let (born, why) = (instance.born, failure.to_string());
         let retry_at = match instance.life {
             Life::Warm { .. } => pool.fortune.died_young(born, now, why),
-            Life::Starting { .. }
-            | Life::Unseen { .. }
-            | Life::Leased { .. }
-            | Life::Stopping { .. } => {
+            Life::Starting { .. } | Life::Unseen { .. } | Life::Leased { .. } | Life::Stopping { .. } => {
                 pool.fortune.failed(born, now, why)
             }
         };

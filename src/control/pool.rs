@@ -244,7 +244,9 @@ impl Pool {
             let share = Share::of(&self.spec, &instance.memory, instance.exists_since, now);
             let share = match instance.life {
                 Life::Stopping { .. } => share.stopping(),
-                Life::Starting { .. } | Life::Unseen { .. } | Life::Warm { .. } | Life::Leased { .. } => share,
+                Life::Starting { .. } | Life::Unseen { .. } | Life::Warm { .. } | Life::Leased { .. } => {
+                    share
+                }
             };
             sum.add(share, &self.spec);
         }

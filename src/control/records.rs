@@ -196,10 +196,8 @@ impl Controller {
         let lease = self.leases.get_mut(id).filter(|lease| !lease.is_over())?;
         let home = lease.pool.clone();
         let end = End::Refused(Why::NotRecorded(why.to_owned()));
-        let before = std::mem::replace(
-            &mut lease.state,
-            State::Ended { end: end.clone(), at: now, granted_at: None },
-        );
+        let before =
+            std::mem::replace(&mut lease.state, State::Ended { end: end.clone(), at: now, granted_at: None });
         let mut lent = None;
         match before {
             State::Queued { place, .. } => self.pool(&home).queue.leave(place),

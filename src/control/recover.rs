@@ -19,8 +19,8 @@ use super::drain::Drain;
 use super::host::Figure;
 use super::lease::{Lease, State};
 use super::message::{
-    DrainRecord, End, Failure, InstanceId, InstanceRecord, InstanceRecordState, Interruption,
-    LeaseId, LeaseRecord, LeaseRecordState, Output, Record, Recovered, Scope, StopReason, What,
+    DrainRecord, End, Failure, InstanceId, InstanceRecord, InstanceRecordState, Interruption, LeaseId,
+    LeaseRecord, LeaseRecordState, Output, Record, Recovered, Scope, StopReason, What,
 };
 use super::pool::{Instance, Life};
 use super::timer::Timer;

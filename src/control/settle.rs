@@ -213,8 +213,7 @@ impl Controller {
     }
 
     fn stop_starting(&mut self, name: &PoolName) {
-        let starting =
-            self.pools[name].instances.iter().filter(|(_, instance)| instance.life.is_starting());
+        let starting = self.pools[name].instances.iter().filter(|(_, instance)| instance.life.is_starting());
         for id in starting.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.stop_instance(id, StopReason::Drain);
         }

@@ -41,6 +41,9 @@ impl Tool {
         let now = Moment::now(&boot);
         let mut store = Store::open(&reap.state, &host, now.wall_ms)?;
         let found = store.read(&now)?;
+        for damaged in &found.damaged {
+            super::say(&format!("stokerctl: a record was damaged and moved to the table `aside`: {damaged}"));
+        }
         let last = found.last;
         let over = over(found, &now);
         let engine = match over.iter().any(|over| over.instance.is_some()) {
@@ -73,7 +76,8 @@ impl Tool {
             store.write(&batch, &now)?;
         }
         if !ended.is_empty() {
-            let rows: Vec<_> = ended.iter().map(|(id, state)| serde_json::json!({"id": id, "state": state})).collect();
+            let rows: Vec<_> =
+                ended.iter().map(|(id, state)| serde_json::json!({"id": id, "state": state})).collect();
             self.print(&serde_json::json!({ "leases": rows }), |_| {
                 ended.iter().map(|(id, state)| format!("{id} {state}\n")).collect()
             })?;

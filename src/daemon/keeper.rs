@@ -354,9 +354,7 @@ impl Keeper {
     /// other failure is the controller's to judge.
     async fn stop(&self, grace: Grace) -> Result<(), String> {
         loop {
-            let Some(docker) = self.world.engine.get() else {
-                return Err("the container engine is not connected".into());
-            };
+            let docker = self.world.engine.wait().await;
             match docker.stop_and_remove(self.instance, grace).await {
                 Err(error) if error.is_unreachable() => sleep(STOP_AGAIN).await,
                 stopped => return stopped.map_err(|error| chain(&error)),

@@ -91,17 +91,17 @@ pub async fn run(profile: HostProfile, places: Places) -> anyhow::Result<()> {
     if alone.is_hollow() {
         tracing::warn!("a stranger has the name of host `{host}`'s lock, going on without it");
     }
-    let listener = server::listen(&places.socket).await?;
-    let (journal, last_word) = Journal::open().context("cannot start the thread that writes the journal")?;
-    let run = clock::draw_run();
     let (facts, incoming) = mpsc::channel(FACTS);
-    let eyes = Eyes::open(facts.clone()).context("cannot start the measuring thread")?;
-    let gateway = Gateway::new(Netns::spawn().context("cannot start the thread that enters namespaces")?);
     let acks = facts.clone();
     let (first, records, last_write) = remember(&places.state, &profile, (&host, &boot), move |outcome| {
         // The loop has ended where nobody takes it.
         let _ = acks.blocking_send(outcome);
     })?;
+    let listener = server::listen(&places.socket).await?;
+    let (journal, last_word) = Journal::open().context("cannot start the thread that writes the journal")?;
+    let run = clock::draw_run();
+    let eyes = Eyes::open(facts.clone()).context("cannot start the measuring thread")?;
+    let gateway = Gateway::new(Netns::spawn().context("cannot start the thread that enters namespaces")?);
     let world = World { engine: Slot::default(), gateway: gateway.clone(), eyes, facts };
     let (desk, counter) = Desk::new();
     let mut turns = Turns {

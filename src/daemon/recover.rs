@@ -1,9 +1,8 @@
 //! What an earlier daemon wrote down, matched with this boot and this profile.
 //!
 //! An instance of this boot and of its pool's present template may be taken over. One of an earlier boot does not run any
-//! more, one of another template is not what is wanted now, and one that a damaged lease may have had must not be
-//! lent again: these are ended. An executing lease of an earlier boot has ended with its host; a drain has done so as
-//! well.
+//! more, and one of another template is not what is wanted now: these are ended. An executing lease of an earlier boot
+//! has ended with its host; a drain has done so as well.
 
 use crate::control::message::{LeaseRecordState, Recovered};
 use crate::docker::template_hash;
@@ -22,8 +21,7 @@ pub(super) fn recovered(found: Found, profile: &HostProfile, now: &Moment) -> Re
     for Kept { record: kept, written } in found.instances {
         let pool = profile.pools.get(&kept.record.pool);
         let same = pool.is_some_and(|pool| template_hash(&pool.template) == kept.template);
-        let doubtful = found.all_doubtful || found.doubtful.contains(&kept.record.id);
-        let fits = same && !doubtful && written.boot == now.boot;
+        let fits = same && written.boot == now.boot;
         if fits { &mut recovered.instances } else { &mut recovered.outdated }.push(kept.record);
     }
     let drains = found.drains.into_iter().filter(|drain| drain.written.boot == now.boot);

@@ -81,7 +81,16 @@ impl Keep {
     }
 
     fn made(pool: Option<PoolName>, peak: Bytes, stubborn_until: Instant, mute: bool) -> Keep {
-        Keep { pool, stage: Stage::Making, stop: false, left: false, stubborn_until, mute, held: Bytes::mib(40), peak }
+        Keep {
+            pool,
+            stage: Stage::Making,
+            stop: false,
+            left: false,
+            stubborn_until,
+            mute,
+            held: Bytes::mib(40),
+            peak,
+        }
     }
 
     /// Whether there is a container, or will be one.

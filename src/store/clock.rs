@@ -83,13 +83,20 @@ mod tests {
     #[test]
     fn time_is_carried_over_a_reboot_by_the_wall_clock() {
         let at = |seconds| Instant::BOOT.after(Duration::from_secs(seconds));
-        let moment =
-            |boot: &str, seconds, wall: i64| Moment { boot: boot.into(), at: at(seconds), wall_ms: wall * 1000 };
+        let moment = |boot: &str, seconds, wall: i64| Moment {
+            boot: boot.into(),
+            at: at(seconds),
+            wall_ms: wall * 1000,
+        };
         let (noted, now) = (moment("a", 5000, 100_000), moment("b", 60, 100_300));
         assert_eq!(noted.carry(at(5400), &now), at(160), "100 of its 400 seconds are left");
         assert_eq!(noted.carry(at(4000), &now), Instant::BOOT, "as early as can be");
         assert_eq!(noted.carry(at(5400), &moment("a", 5100, 0)), at(5400), "in one boot nothing moves");
         let set_back = moment("b", 60, 99_000);
-        assert_eq!(noted.carry(at(5400), &set_back), at(460), "a clock that was set back gives no time twice");
+        assert_eq!(
+            noted.carry(at(5400), &set_back),
+            at(460),
+            "a clock that was set back gives no time twice"
+        );
     }
 }

@@ -145,7 +145,10 @@ macro_rules! number {
 
             use super::*;
 
-            pub(in crate::store) fn serialize<S: Serializer>(value: &$type, to: S) -> Result<S::Ok, S::Error> {
+            pub(in crate::store) fn serialize<S: Serializer>(
+                value: &$type,
+                to: S,
+            ) -> Result<S::Ok, S::Error> {
                 to.serialize_u64($write(*value))
             }
 

@@ -75,7 +75,9 @@ pub enum StoreError {
         source: io::Error,
     },
     /// It was written by a newer program.
-    #[error("`{path}` is of version {found}, and this program knows {known}: use the newer program, or move it away")]
+    #[error(
+        "`{path}` is of version {found}, and this program knows {known}: use the newer program, or move it away"
+    )]
     Newer {
         /// The file.
         path: PathBuf,
@@ -161,8 +163,7 @@ fn open_sound(path: &Path) -> Result<Connection, StoreError> {
     let failed = |source| StoreError::Sqlite { path: path.to_owned(), source };
     let connection = Connection::open(path).map_err(failed)?;
     prepare(&connection).map_err(failed)?;
-    let found: i64 =
-        connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;
+    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;
     let Some(missing) = usize::try_from(found).ok().and_then(|found| MIGRATIONS.get(found..)) else {
         return Err(StoreError::Newer { path: path.to_owned(), found, known: MIGRATIONS.len() });
     };

@@ -31,6 +31,8 @@ mod file;
 pub mod lock;
 mod read;
 mod row;
+#[cfg(test)]
+mod tests;
 mod writer;
 
 pub use file::{FILE, Store, StoreError};

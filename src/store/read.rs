@@ -1,6 +1,8 @@
 //! Reading all that an earlier daemon wrote. A row that does not read is moved aside and never stops the others.
-
-use std::collections::BTreeSet;
+//!
+//! A lease that does not read may have had an instance, and that must not be lent again: the instance's own row, which
+//! says that it is warm, goes in the same transaction, and its container is then nobody's. Where not even the column
+//! says which instance it was, all of them go.
 
 use rusqlite::{Row, params};
 
@@ -28,18 +30,22 @@ pub struct Found {
     pub drains: Vec<Kept<(Scope, DrainRecord)>>,
     /// Rows that did not read and were moved aside: what each was, and what was wrong.
     pub damaged: Vec<String>,
-    /// Instances that a damaged lease may have had: they must not be lent again.
-    pub doubtful: BTreeSet<InstanceId>,
-    /// A lease was damaged so badly that it may have had any instance.
-    pub all_doubtful: bool,
 }
 
 /// A row that does not read: which, and why not.
 struct Damaged {
     rowid: i64,
     why: String,
+    /// The instance that it had, as far as that reads.
     instance: Option<InstanceId>,
-    may_have_had_one: bool,
+    /// Whether it may have had one.
+    lent: bool,
+}
+
+impl Damaged {
+    fn may_have_had(&self, id: InstanceId) -> bool {
+        self.instance.map_or(self.lent, |instance| instance == id)
+    }
 }
 
 impl Store {
@@ -68,7 +74,7 @@ impl Store {
                     let instance = instance.and_then(|text| text.parse().ok());
                     let ended = row.get::<_, i64>("ended").is_ok_and(|ended| ended == 1);
                     let rowid = row.get("rowid")?;
-                    aside.push(("lease", Damaged { rowid, why, instance, may_have_had_one: !ended }));
+                    aside.push(("lease", Damaged { rowid, why, instance, lent: !ended }));
                 }
             }
         }
@@ -88,12 +94,11 @@ impl Store {
                    coalesce((SELECT max(number) FROM instance), 0), coalesce((SELECT max(number) FROM drain), 0))";
         let last: i64 = self.connection.query_row(sql, [], |row| row.get(0)).unwrap_or_default();
         found.last = u64::try_from(last).unwrap_or_default();
+        found
+            .instances
+            .retain(|kept| !aside.iter().any(|(_, damaged)| damaged.may_have_had(kept.record.record.id)));
         self.set_rows_aside(&aside, now)?;
-        for (kind, damaged) in aside {
-            found.all_doubtful |= damaged.may_have_had_one && damaged.instance.is_none();
-            found.doubtful.extend(damaged.instance);
-            found.damaged.push(format!("{kind}: {}", damaged.why));
-        }
+        found.damaged = aside.into_iter().map(|(kind, damaged)| format!("{kind}: {}", damaged.why)).collect();
         Ok(found)
     }
 
@@ -109,7 +114,7 @@ impl Store {
         while let Some(row) = rows.next()? {
             if let Err(why) = take(row) {
                 let rowid = row.get("rowid")?;
-                aside.push((kind, Damaged { rowid, why, instance: None, may_have_had_one: false }));
+                aside.push((kind, Damaged { rowid, why, instance: None, lent: false }));
             }
         }
         Ok(())
@@ -120,10 +125,17 @@ impl Store {
             return Ok(());
         }
         let transaction = self.connection.transaction()?;
-        for (kind, Damaged { rowid, why, .. }) in rows {
-            let copy = format!("INSERT INTO aside SELECT ?1, '{kind}', id, ?2, body FROM {kind} WHERE rowid = ?3");
+        for (kind, damaged) in rows {
+            let Damaged { rowid, why, instance, lent } = damaged;
+            let copy =
+                format!("INSERT INTO aside SELECT ?1, '{kind}', id, ?2, body FROM {kind} WHERE rowid = ?3");
             transaction.execute(&copy, params![now.wall_ms, why, rowid])?;
             transaction.execute(&format!("DELETE FROM {kind} WHERE rowid = ?1"), [rowid])?;
+            match instance {
+                Some(id) => transaction.execute("DELETE FROM instance WHERE id = ?1", [id.to_string()])?,
+                None if *lent => transaction.execute("DELETE FROM instance", [])?,
+                None => 0,
+            };
         }
         let oldest = "DELETE FROM aside WHERE rowid <= (SELECT max(rowid) FROM aside) - ?1";
         transaction.execute(oldest, [ASIDE_MOST])?;

@@ -175,11 +175,9 @@ impl LeaseText {
     pub(super) fn record(self, id: &str, pool: &str, written: &Moment, now: &Moment) -> Option<LeaseRecord> {
         let time = |nanos| written.carry(Instant::from_nanos(nanos), now);
         let state = match self.state {
-            StateText::Queued { promised_ns, arrival, deadline_ns } => LeaseRecordState::Queued {
-                promised: time(promised_ns),
-                arrival,
-                deadline: time(deadline_ns),
-            },
+            StateText::Queued { promised_ns, arrival, deadline_ns } => {
+                LeaseRecordState::Queued { promised: time(promised_ns), arrival, deadline: time(deadline_ns) }
+            }
             StateText::Executing { instance, granted_ns, used, deadline_ns } => LeaseRecordState::Executing {
                 instance: instance.parse().ok()?,
                 granted_at: time(granted_ns),
@@ -220,13 +218,7 @@ impl InstanceText {
         InstanceText { born_ns: record.born.as_nanos(), process, state }
     }
 
-    pub(super) fn record(
-        self,
-        id: InstanceId,
-        pool: &str,
-        written: &Moment,
-        now: &Moment,
-    ) -> InstanceRecord {
+    pub(super) fn record(self, id: InstanceId, pool: &str, written: &Moment, now: &Moment) -> InstanceRecord {
         let time = |nanos| written.carry(Instant::from_nanos(nanos), now);
         let state = match self.state {
             LifeText::Starting => InstanceRecordState::Starting,

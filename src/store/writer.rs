@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use rusqlite::{Connection, params};
 
-use super::clock::Moment;
+use super::clock::{self, Moment};
 use super::file::{Store, StoreError};
 use super::row::{DrainText, InstanceText, LeaseText, VERSION, instance_state, lease_columns, scope_name};
 use crate::control::message::{Record, Scope, Subject};
+use crate::quantity::Instant;
 
 /// Batches that may stand before the thread: one a turn of the loop, and a turn takes what is ready.
 const BATCHES: usize = 64;
@@ -28,8 +29,9 @@ const LOG_MOST: usize = 5000;
 /// Ended leases are kept for a week, and no more than this many: some 10 MiB.
 const HISTORY_MS: i64 = 7 * 24 * 60 * 60 * 1000;
 const HISTORY_MOST: i64 = 10_000;
-/// Old ones are looked for once in so many that have ended.
-const PRUNE_EVERY: usize = 500;
+/// Old ones are looked for so often, and once in so many that have ended.
+const PRUNE_EVERY: Duration = Duration::from_secs(60 * 60);
+const PRUNE_ENDS: usize = 500;
 /// At the end, what stands before the thread is written for so long.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -79,8 +81,9 @@ impl Writer {
         let (batches, incoming) = sync_channel(BATCHES);
         let (end, ended) = sync_channel(0);
         thread::Builder::new().name("store".into()).spawn(move || {
-            Thread { connection: store.connection, boot, full_sync: false, in_log: 0, ends: 0 }
-                .run(&incoming, tell);
+            let (connection, prune_at) = (store.connection, clock::now());
+            let thread = Thread { connection, boot, full_sync: false, in_log: 0, ends: 0, prune_at };
+            thread.run(&incoming, tell);
             drop(end);
         })?;
         Ok((Writer { batches }, LastWrite(ended)))
@@ -116,6 +119,8 @@ struct Thread {
     in_log: usize,
     /// Leases that ended since history was last cut.
     ends: usize,
+    /// When it is cut next.
+    prune_at: Instant,
 }
 
 impl Thread {
@@ -126,7 +131,8 @@ impl Thread {
             match batches.recv_timeout(if unwritten.is_empty() { IDLE } else { RETRY }) {
                 Ok(batch) => unwritten.extend(batch),
                 Err(RecvTimeoutError::Timeout) if unwritten.is_empty() => {
-                    self.tidy(LOG_WORTH);
+                    self.prune();
+                    self.move_log(LOG_WORTH);
                     continue;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -138,7 +144,7 @@ impl Thread {
                 Ok(()) => {
                     unwritten.clear();
                     tell(Outcome::Written(upto));
-                    self.tidy(LOG_MOST);
+                    self.move_log(LOG_MOST);
                 }
                 // What was told of as failed is tried on in silence.
                 Err(error) if upto > told_failed => {
@@ -165,13 +171,18 @@ impl Thread {
         Ok(())
     }
 
-    /// Cuts history and moves the log into the file where it has grown. What fails is tried at the next occasion.
-    fn tidy(&mut self, worth: usize) {
+    /// Cuts history when it is time to; what fails is tried again when nobody writes.
+    fn prune(&mut self) {
+        let now = Moment::now(&self.boot);
+        if (self.ends >= PRUNE_ENDS || self.prune_at <= now.at) && prune(&self.connection, &now).is_ok() {
+            (self.ends, self.prune_at) = (0, now.at.after(PRUNE_EVERY));
+        }
+    }
+
+    /// Moves the log into the file where it has grown by so many records; what fails is tried again likewise.
+    fn move_log(&mut self, worth: usize) {
         if self.in_log < worth {
             return;
-        }
-        if self.ends >= PRUNE_EVERY && prune(&self.connection, &Moment::now(&self.boot)).is_ok() {
-            self.ends = 0;
         }
         let moved = self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
         if moved.is_ok() {

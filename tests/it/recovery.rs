@@ -9,7 +9,7 @@ use std::process::Command;
 
 use nix::sys::signal::Signal;
 use rusqlite::Connection;
-use stoker::api::wire::{AcquireBody, HostBody, LeaseBody};
+use stoker::api::wire::{AcquireBody, ExecBody, HostBody, LeaseBody};
 
 use crate::engine::{Engine, Private, TINY};
 use crate::host::{BROWSER, Host, SANDBOX, problem};
@@ -17,7 +17,9 @@ use crate::level::until;
 
 #[tokio::test]
 async fn leases_waiting_requests_and_drains_outlive_a_killed_daemon() {
-    let pools = format!("{SANDBOX}warm = {{ min = 0, max = 0 }}\nmax_instances = 2\n{BROWSER}warm = {{ min = 1, max = 1 }}");
+    let pools = format!(
+        "{SANDBOX}warm = {{ min = 0, max = 0 }}\nmax_instances = 2\n{BROWSER}warm = {{ min = 1, max = 1 }}"
+    );
     let Some(mut host) = Host::with(&pools).await else { return };
     let (first, second) = (host.acquire("sandbox").await, host.acquire("sandbox").await);
     host.sh(&first.id, "echo mine > /tmp/mark").await;
@@ -52,7 +54,8 @@ async fn leases_waiting_requests_and_drains_outlive_a_killed_daemon() {
 
     // What ends makes room for the one that has waited longest, as if nothing had been.
     host.release(&first.id).await;
-    let granted = until("it is granted", async || host.lease(&waiting[0]).await, |it| it.state == "executing");
+    let granted =
+        until("it is granted", async || host.lease(&waiting[0]).await, |it| it.state == "executing");
     let granted = granted.await;
     assert_ne!(granted.instance, first.instance, "what is used is destroyed");
     assert_eq!(host.sh(&granted.id, "ls /tmp").await.stdout, "");
@@ -72,7 +75,11 @@ async fn killed_again_and_again_nothing_is_lost_or_left() {
         leases.push(lease);
     }
     for lease in &leases {
-        assert_eq!(host.sh(&lease.id, "cat /tmp/leases").await.stdout, format!("{}\n", lease.id), "its own alone");
+        assert_eq!(
+            host.sh(&lease.id, "cat /tmp/leases").await.stdout,
+            format!("{}\n", lease.id),
+            "its own alone"
+        );
         host.release(&lease.id).await;
         restart(&mut host).await;
         assert_eq!(host.lease(&lease.id).await.state, "completed");
@@ -134,7 +141,11 @@ async fn a_changed_template_and_a_removed_pool_end_what_was_made_for_them() {
     host.launch();
     host.until_it_serves().await;
     host.until_warm("sandbox", 1).await;
-    assert_eq!(host.sh(&kept.id, "echo ${CHANGED:-as it was}").await.stdout, "as it was\n", "a lease goes on");
+    assert_eq!(
+        host.sh(&kept.id, "echo ${CHANGED:-as it was}").await.stdout,
+        "as it was\n",
+        "a lease goes on"
+    );
     assert_eq!(host.sh(&host.acquire("sandbox").await.id, "echo $CHANGED").await.stdout, "yes\n");
     assert!(containers(&host).await != before);
     // Of a pool that is gone nothing can be shown; its end is in the store, and its container goes as nobody's.
@@ -178,7 +189,8 @@ async fn a_full_disk_refuses_with_not_recorded_until_there_is_room() {
     assert_eq!(over.state, "completed", "an end needs no room");
 
     disk.make_room();
-    let lent = until("it lends again", async || host.ask_for(&want).await.ok(), Option::is_some).await.unwrap();
+    let lent =
+        until("it lends again", async || host.ask_for(&want).await.ok(), Option::is_some).await.unwrap();
     host.until_logged("records can be written", 1).await;
     restart(&mut host).await;
     assert_eq!(host.lease(&lent.id).await.state, "executing");
@@ -218,7 +230,8 @@ async fn a_damaged_file_is_kept_aside_and_what_has_no_history_is_ended() {
     for end in ["-wal", "-shm"] {
         fs::remove_file(format!("{}{end}", file(&host).display())).unwrap();
     }
-    fs::write(file(&host), "this was a database once, and is long enough to be taken for one".repeat(100)).unwrap();
+    fs::write(file(&host), "this was a database once, and is long enough to be taken for one".repeat(100))
+        .unwrap();
     host.launch();
     host.until_it_serves().await;
     host.until_logged("the store was damaged and is now ", 1).await;
@@ -237,7 +250,8 @@ async fn a_damaged_file_is_kept_aside_and_what_has_no_history_is_ended() {
 
 #[tokio::test]
 async fn a_reboot_ends_what_was_executing_and_keeps_what_waits() {
-    let Some(mut host) = Host::with(&format!("{SANDBOX}warm = {{ min = 0, max = 0 }}\nmax_instances = 1")).await
+    let Some(mut host) =
+        Host::with(&format!("{SANDBOX}warm = {{ min = 0, max = 0 }}\nmax_instances = 1")).await
     else {
         return;
     };
@@ -252,9 +266,11 @@ async fn a_reboot_ends_what_was_executing_and_keeps_what_waits() {
     host.until_it_serves().await;
     let lost = host.lease(&lease.id).await;
     assert_eq!((lost.state.as_str(), lost.reason.as_deref()), ("interrupted", Some("host_lost")));
-    let refused = problem(host.exec(&lease.id, &stoker::api::wire::ExecBody::default()).await);
+    let order = ExecBody { command: vec!["true".into()], ..ExecBody::default() };
+    let refused = problem(host.exec(&lease.id, &order).await);
     assert_eq!(refused.status, 410);
-    let granted = until("it has its turn", async || host.lease(&waiting.id).await, |it| it.state == "executing");
+    let granted =
+        until("it has its turn", async || host.lease(&waiting.id).await, |it| it.state == "executing");
     assert_ne!(granted.await.instance, lease.instance);
     host.until_containers(1).await;
 }
@@ -262,12 +278,14 @@ async fn a_reboot_ends_what_was_executing_and_keeps_what_waits() {
 #[tokio::test]
 async fn reap_ends_what_is_overdue_while_the_daemon_is_down() {
     let Some(mut host) = Host::with(&format!("{SANDBOX}warm = {{ min = 0, max = 0 }}")).await else { return };
-    let short = AcquireBody { pool: "sandbox".into(), max_runtime: Some("1h".into()), ..AcquireBody::default() };
+    let short =
+        AcquireBody { pool: "sandbox".into(), max_runtime: Some("1h".into()), ..AcquireBody::default() };
     let (over, goes_on) = (host.ask_for(&short).await.unwrap(), host.acquire("sandbox").await);
     let (state, engine) = (host.state(), host.engine.socket.clone());
     let (state, engine) = (state.to_str().unwrap(), engine.to_str().unwrap());
     let arguments = ["reap", "--state", state, "--engine", engine];
-    let silent = |said: crate::host::Said| assert_eq!((said.code, said.stdout, said.stderr), Default::default());
+    let silent =
+        |said: crate::host::Said| assert_eq!((said.code, said.stdout, said.stderr), Default::default());
     silent(host.ctl(&arguments).await);
     assert_eq!(host.lease(&over.id).await.state, "executing", "while a daemon runs it is the daemon's to do");
 

@@ -160,8 +160,10 @@ impl Stage {
 
     fn say(&mut self, at: Instant, said: Said) {
         self.now = at;
-        let explicit =
-            matches!(said, Said::Sample { .. } | Said::Samples(_) | Said::Events | Said::Records | Said::Restart);
+        let explicit = matches!(
+            said,
+            Said::Sample { .. } | Said::Samples(_) | Said::Events | Said::Records | Said::Restart
+        );
         if !explicit {
             self.look_around(None);
         }

@@ -192,6 +192,7 @@ fn how_the_help_looks() {
       forward  Reach a port of a lease's instance at a local address, until Ctrl-C or the lease's end
       drain    Take no new work, let running leases end within a window, then reclaim
       undrain  Take work again
+      reap     End what is past its deadline while stokerd is down; says nothing where nothing is
       profile  Host profiles
       help     Print this message or the help of the given subcommand(s)
 

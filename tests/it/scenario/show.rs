@@ -73,7 +73,9 @@ fn record(record: &Record) -> String {
             format!("{} {state}", instance(it.id))
         }
         Record::Gone(id) => format!("{} gone", instance(*id)),
-        Record::Drain(scope, drain) => format!("drain of {} until {}", self::scope(scope), at(drain.deadline)),
+        Record::Drain(scope, drain) => {
+            format!("drain of {} until {}", self::scope(scope), at(drain.deadline))
+        }
         Record::Undrained(scope) => format!("no drain of {}", self::scope(scope)),
     }
 }
