@@ -73,7 +73,7 @@ impl Records {
     /// The failure of what is late.
     pub(super) fn late(&mut self, now: Instant) -> Option<Input> {
         let late = self.waiting.iter().take_while(|(late, _)| *late <= now).count();
-        let (_, number) = self.waiting.drain(..late).last()?;
+        let (_, number) = self.waiting.drain(..late).next_back()?;
         let limit = crate::quantity::show_duration(WRITTEN_WITHIN);
         Some(Input::RecordFailed(number, format!("the disk takes longer than {limit}")))
     }
