@@ -13,10 +13,10 @@
 //! 2. *One instance, one lease.* What is used is destroyed.
 //! 3. *Every request gets an honest end*, and every state has a deadline.
 //! 4. *Nothing is left behind*: containers, leases, cgroups, files.
-//! 5. *Nothing is lost*: in this version leases live as long as the daemon does.
+//! 5. *Nothing is lost*: a lease that was granted survives the daemon.
 //! 6. *Every decision explains itself*, with units.
 //! 7. *Every class gets its turn*: the queue serves the earliest promised instant.
-//! 8. *Fast where it matters*: lending a warm instance is a change of state and no call to the engine.
+//! 8. *Fast where it matters*: lending a warm instance is a change of state and a record, and no call to the engine.
 //!
 //! # Rooms, in reading order
 //!
@@ -28,6 +28,7 @@
 //! | [`measure`] | `/proc`, cgroup v1 and v2, pressure: one sample a look |
 //! | [`docker`] | instances as containers |
 //! | [`netns`] | sockets inside a container's network namespace |
+//! | [`store`] | records on disk, the clocks they are counted by, and the daemon's lock |
 //! | [`systemd`] | the journal, the service manager, the passed socket, and logind |
 //! | [`auth`] | who asks |
 //! | [`gateway`] | bytes between a caller and its instance |
@@ -52,9 +53,20 @@
 //! `api` reads the request and asks at its desk. The daemon's loop gathers all that is ready, facts before
 //! requests, reads the clock once and hands each word to [`control::Controller::handle`]. Admission answers;
 //! placement picks the instance that has been warm longest; the lease and its deadlines are written down. Out
-//! come a reply, and a start that refills the pool. Where nothing is warm the request waits in its pool's
+//! come a record of the lease, and behind it its reply, and a start that refills the pool; both leave once the
+//! record is written. Where nothing is warm the request waits in its pool's
 //! queue, and the same lines grant it when a start becomes ready. A caller that hangs up leaves the queue; a
 //! grant that cannot be delivered is taken back.
+//!
+//! # One kill -9
+//!
+//! The daemon dies between two words. Containers run on, callers lose their connections. The next daemon takes the
+//! lock, reads the newest record of each lease, instance and drain, and says them to its controller as the first
+//! word: leases go on with their absolute deadlines, requests that were accepted wait in their order. Then it
+//! answers callers, who waited in the socket's backlog. When the engine answers, a keeper finds each container by
+//! its label, holds its first process, which must be the one that was recorded, opens its door and hears it
+//! answer. What is found otherwise ends as it would have ended before; what nobody recorded is a stranger and
+//! goes at its second sighting.
 //!
 //! # One lost word
 //!
@@ -79,8 +91,12 @@
 //!
 //! # Where this differs from the design it was built from
 //!
-//! - There is no store yet: a start of the daemon removes the containers it finds of an earlier run, and
-//!   leases end with the daemon. Ids already carry host, boot and run for the day they outlive it.
+//! - A drain ends with its boot: it was to empty the host, and a reboot has. Were it to last, a host that drains when
+//!   it shuts down would come up closed.
+//! - Idle time is not recorded with each byte; it begins anew when a daemon takes over. Nothing else begins anew.
+//! - Instances that were being started when the daemon ended are ended, not taken over: how far they had come is
+//!   known to nobody, and a start costs less than being sure.
+//! - A lost store is not rebuilt from labels: they cannot say whether a container was ever lent, so all are ended.
 //! - The limits of each container and the sums of admission keep the host's reserve; there is no ceiling on all
 //!   containers together yet, and memory that outlives its cgroup is not counted.
 //! - The values of cgroups are read by parsers of our own on files that stay open. `cgroups-rs` says which
@@ -108,4 +124,5 @@ pub mod netns;
 pub mod profile;
 pub mod quantity;
 pub mod sim;
+pub mod store;
 pub mod systemd;

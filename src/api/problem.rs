@@ -269,7 +269,8 @@ fn status_of(why: &Why) -> StatusCode {
         | Why::Starts { .. }
         | Why::Backoff { .. }
         | Why::NoTelemetry(_)
-        | Why::EngineUnreachable(_) => StatusCode::SERVICE_UNAVAILABLE,
+        | Why::EngineUnreachable(_)
+        | Why::NotRecorded(_) => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 
@@ -288,6 +289,7 @@ fn title_of(why: &Why) -> &'static str {
         Why::Backoff { .. } => "starts of the pool fail",
         Why::NoTelemetry(_) => "the host's state is not known",
         Why::EngineUnreachable(_) => "the container engine does not answer",
+        Why::NotRecorded(_) => "what is lent cannot be written down",
     }
 }
 

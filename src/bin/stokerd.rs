@@ -1,6 +1,5 @@
 //! `stokerd`: the daemon. Arguments in, exit code out.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
@@ -9,7 +8,7 @@ use stoker::ctl::daemon::Arguments;
 use stoker::ctl::exit;
 use stoker::daemon::{self, Places};
 use stoker::profile::Layers;
-use stoker::systemd;
+use stoker::{docker, systemd};
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -29,11 +28,9 @@ fn start(arguments: Arguments) -> anyhow::Result<()> {
     if arguments.check {
         return Ok(());
     }
-    let engine = match arguments.engine.strip_prefix("unix://") {
-        Some(path) => PathBuf::from(path),
-        None if arguments.engine.starts_with('/') => PathBuf::from(&arguments.engine),
-        None => anyhow::bail!("`{}` is no local engine: a path or a `unix://` address is", arguments.engine),
-    };
+    let engine = docker::socket_of(&arguments.engine).with_context(|| {
+        format!("`{}` is no local engine: a path or a `unix://` address is", arguments.engine)
+    })?;
     systemd::start_logging().context("cannot log")?;
     let passed = systemd::passed_listener()?;
     // Two threads: the loop, and beside it bytes and engine calls. Work is done in containers, not here.
@@ -44,5 +41,6 @@ fn start(arguments: Arguments) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    runtime.block_on(daemon::run(profile, layers, Places { socket: arguments.socket, passed, engine }))
+    let places = Places { socket: arguments.socket, passed, engine, state: arguments.state };
+    runtime.block_on(daemon::run(profile, layers, places))
 }

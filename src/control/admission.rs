@@ -127,7 +127,8 @@ impl Why {
             | Why::Starts { .. }
             | Why::Backoff { .. }
             | Why::NoTelemetry(_)
-            | Why::EngineUnreachable(_) => false,
+            | Why::EngineUnreachable(_)
+            | Why::NotRecorded(_) => false,
         }
     }
 }

@@ -40,6 +40,7 @@ impl Controller {
     pub fn check_at_rest(&self) -> Result<(), Broken> {
         ensure(self.homes.is_empty(), || format!("{} instances are left", self.homes.len()))?;
         ensure(self.calls.is_empty(), || format!("{} calls are left", self.calls.len()))?;
+        ensure(self.records.is_quiet(), || "something waits for a record".into())?;
         ensure(self.strangers.is_empty(), || format!("{} strangers are left", self.strangers.len()))?;
         let live = self.leases.len() - self.ended.len();
         ensure(live == 0, || format!("{live} leases go on"))
@@ -72,7 +73,7 @@ impl Controller {
             ensure(self.homes.get(id) == Some(name), || format!("{id} has no home in {name}"))?;
             let timed = self.timers.has(&Timer::Instance(name.clone(), *id));
             match &instance.life {
-                Life::Starting { .. } => counts.starting += 1,
+                Life::Starting { .. } | Life::Unseen { .. } => counts.starting += 1,
                 Life::Warm { since, .. } => {
                     counts.warm += 1;
                     ready.insert((pool.is_outdated(*id), *since, *id));
@@ -87,7 +88,8 @@ impl Controller {
         }
         ensure(counts == pool.counts, || format!("{name} counts {:?} and has {counts:?}", pool.counts))?;
         ensure(ready == pool.ready, || format!("{name}: the ready set is not the warm instances"))?;
-        ensure(pool.queue.len() == 0 || pool.counts.warm == 0, || {
+        let lends = self.records.trouble.is_none();
+        ensure(pool.queue.len() == 0 || pool.counts.warm == 0 || !lends, || {
             format!("{name}: somebody waits beside a warm one")
         })?;
         self.check_starts(pool)?;

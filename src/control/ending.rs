@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Controller;
 use super::lease::{REMEMBER_MOST, State};
-use super::message::{CallId, End, InstanceId, LeaseId, Output, Refusal, Reply, StopReason, What};
+use super::message::{CallId, End, InstanceId, LeaseId, Output, Record, Refusal, Reply, StopReason, What};
 use super::pool::Life;
 use super::timer::Timer;
 
@@ -36,6 +36,7 @@ impl Controller {
         };
         lease.state = State::Ended { end: end.clone(), at: now, granted_at };
         let caller = lease.caller.take();
+        self.record_end(id);
         self.timers.clear(&Timer::Lease(id.clone()));
         self.ended.push_back(id.clone());
         self.tell_of_lease(What::LeaseEnded(end.clone()), id, used);
@@ -86,6 +87,14 @@ impl Controller {
         }
     }
 
+    /// Forgets an instance of which nothing is, or ever was.
+    pub(super) fn forget_instance(&mut self, id: InstanceId) {
+        let home = self.homes.remove(&id).expect("only known instances are forgotten");
+        self.pool(&home).bury(id);
+        self.timers.clear(&Timer::Instance(home, id));
+        self.record(Record::Gone(id));
+    }
+
     /// Begins an instance's end, unless it has begun.
     pub(super) fn stop_instance(&mut self, id: InstanceId, why: StopReason) {
         let now = self.now;
@@ -102,14 +111,19 @@ impl Controller {
             | StopReason::StartFailed
             | StopReason::Died
             | StopReason::Unanswering
-            | StopReason::Unknown => Duration::ZERO,
+            | StopReason::Unknown
+            | StopReason::Interrupted => Duration::ZERO,
         };
         if matches!(pool.instances[&id].life, Life::Stopping { .. }) {
             return;
         }
         let life = pool.stopping_life(now, now, why, 1);
         pool.become_(id, life);
+        if self.records.unsay_start(id) {
+            return self.forget_instance(id); // Nobody was asked to make it.
+        }
         self.set_instance_timer(id);
+        self.record_instance(id);
         self.out.push_back(Output::Stop { instance: id, grace });
         self.tell(What::InstanceStopping(why), Some(&home), Some(id));
     }

@@ -1,15 +1,20 @@
 //! Every word spoken to the controller or by it. Reading this page is reading the product.
 //!
-//! What it shows of itself is in `views`, what it tells the journal in `events`.
+//! What it shows of itself is in `views`, what it tells the journal in `events`, what it writes down in `records`.
 //!
 //! [`Input`] is what the world, the callers and the operator say; [`Output`] is what the controller
 //! wants done or said. What is seen ([`Sample`], [`Listing`], [`News`]) is whole and never a
 //! difference, so that a word that was lost is healed by the next. A refusal is an answer, not an error.
 
 mod events;
+mod records;
 mod views;
 
 pub use events::{Event, StopReason, What};
+pub use records::{
+    DrainRecord, InstanceRecord, InstanceRecordState, LeaseRecord, LeaseRecordState, LimitsRecord, Process,
+    Record, Recovered, Subject,
+};
 pub use views::{
     Cancelled, Deadline, DrainView, End, Failure, HostView, Interruption, LeaseState, LeaseView, PoolView,
     Reading, Summary,
@@ -98,6 +103,12 @@ pub enum Input {
     Call(CallId, Call),
     /// The caller of an unanswered call is gone.
     HungUp(CallId),
+    /// What an earlier daemon wrote down; the first word of all, where there is a store.
+    Recovered(Box<Recovered>),
+    /// All records up to this number are written.
+    Recorded(u64),
+    /// Records up to this number that are not written yet could not be, for this reason; they are tried again.
+    RecordFailed(u64, String),
 }
 
 /// One look at the whole host; instances are read first, MemAvailable last.
@@ -183,8 +194,8 @@ pub enum Engine {
 pub enum News {
     /// Its container exists.
     Created,
-    /// Its first process runs.
-    Started,
+    /// Its first process runs: this one.
+    Started(Process),
     /// Its probe answered.
     Ready,
     /// It will not become ready; nothing of it is known to remain, or `Stop` will be needed.
@@ -329,6 +340,22 @@ pub enum Output {
         /// How, as it was made.
         probe: Probe,
     },
+    /// Take over this instance, which an earlier daemon made: find its first process, which must be this one
+    /// where it is known, open its door, and say that it is ready once its probe answers.
+    Adopt {
+        /// Its name.
+        instance: InstanceId,
+        /// Its pool.
+        pool: PoolName,
+        /// The pool as it was made from, as far as that is known.
+        made: Arc<Pool>,
+        /// Its first process, as it was written down.
+        process: Option<Process>,
+        /// The lease that it is lent to, if it is.
+        lease: Option<LeaseId>,
+    },
+    /// Write this down; all records of one word are written together or not at all.
+    Record(u64, Record),
     /// Answer this call.
     Reply(CallId, Reply),
     /// Say this in the journal.
@@ -450,6 +477,8 @@ pub enum Why {
     NoTelemetry(String),
     /// The engine does not answer.
     EngineUnreachable(String),
+    /// What is lent could not be written down.
+    NotRecorded(String),
 }
 
 /// A refusal with what the caller needs to do better.

@@ -2,9 +2,10 @@
 //!
 //! ```text
 //!              Input                    Output
-//! measure ---> Sample                   Start, Stop, Probe ---> docker
-//! docker  ---> Listed, Instance         Reply              ---> api
-//! api     ---> Call, HungUp             Tell               ---> journal
+//! measure ---> Sample                   Start, Stop, Probe, Adopt ---> docker
+//! docker  ---> Listed, Instance         Reply                     ---> api
+//! api     ---> Call, HungUp             Record                    ---> store
+//! store   ---> Recovered, Recorded      Tell                      ---> journal
 //! clock   ---> Tick
 //! ```
 //!
@@ -17,7 +18,7 @@
 //! true of the whole stands in [`check`](Controller::check), and is looked at after every word in debug
 //! builds and in the simulator. Our own mistakes are asserted; what the world does is handled.
 //!
-//! Deliberately absent: traits for the outside, callbacks, records (this version keeps no store).
+//! Deliberately absent: traits for the outside, callbacks, how records are kept.
 
 mod admission;
 mod advice;
@@ -34,6 +35,8 @@ mod news;
 mod placement;
 mod pool;
 mod queue;
+mod records;
+mod recover;
 mod reload;
 mod scaling;
 mod settle;
@@ -42,14 +45,16 @@ mod view;
 pub mod words;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use self::drain::Drain;
 use self::host::Belief;
 use self::lease::Lease;
 use self::message::{CallId, Event, Input, InstanceId, LeaseId, Output, Reply, What};
 use self::pool::Pool;
+use self::records::Records;
 use self::timer::{Timer, Timers};
-use crate::profile::{HostProfile, PoolName};
+use crate::profile::{self, HostProfile, PoolName};
 use crate::quantity::Instant;
 
 /// Everything the daemon knows and decides, in one place and without a clock.
@@ -74,6 +79,7 @@ pub struct Controller {
     /// Containers that were listed and belong to nobody, and when they were first seen.
     strangers: BTreeMap<InstanceId, Instant>,
     drain: Option<Drain>,
+    records: Records,
     timers: Timers,
     out: VecDeque<Output>,
 }
@@ -103,6 +109,7 @@ impl Controller {
             calls: BTreeMap::new(),
             strangers: BTreeMap::new(),
             drain: None,
+            records: Records::default(),
             timers,
             out: VecDeque::new(),
         }
@@ -130,6 +137,9 @@ impl Controller {
             Input::Active(lease, at) => self.take_activity(&lease, at),
             Input::Call(call, asked) => self.take_call(call, asked),
             Input::HungUp(call) => self.take_hang_up(call),
+            Input::Recovered(recovered) => self.take_recovered(*recovered),
+            Input::Recorded(upto) => self.take_recorded(upto),
+            Input::RecordFailed(upto, why) => self.take_record_failed(upto, &why),
         }
         self.settle();
     }
@@ -144,9 +154,22 @@ impl Controller {
         self.timers.next()
     }
 
+    /// The pool as an instance was made from, for as long as it is there.
+    pub fn made_of(&self, instance: InstanceId) -> Option<&Arc<profile::Pool>> {
+        let pool = &self.pools[self.homes.get(&instance)?];
+        pool.instances.get(&instance).map(|instance| &instance.made)
+    }
+
     fn reply(&mut self, call: CallId, reply: Reply) {
         self.calls.remove(&call);
-        self.out.push_back(Output::Reply(call, reply));
+        match &reply {
+            Reply::Lease(_) | Reply::Leases(_) | Reply::Use { .. } => {
+                self.say_recorded(Output::Reply(call, reply));
+            }
+            Reply::Pools(_) | Reply::Host(_) | Reply::Reloaded(_) | Reply::Refused(_) => {
+                self.out.push_back(Output::Reply(call, reply));
+            }
+        }
     }
 
     fn tell(&mut self, what: What, pool: Option<&PoolName>, instance: Option<InstanceId>) {

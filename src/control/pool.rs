@@ -6,6 +6,8 @@
 //!     +----------+-----------+---------+------------------+
 //! ```
 //!
+//! After a restart of the daemon what was warm is *unseen* until it has been found alive, and then warm again.
+//!
 //! Each state carries what it has and nothing else, and each has an end: a start its deadline, a warm one
 //! its age, a leased one its lease, a stopping one its next try. What is used is destroyed: nothing leads
 //! from `leased` back to `warm`. An instance counts against every ceiling until its container is gone.
@@ -25,7 +27,7 @@ use super::budget::Promised;
 use super::drain::Drain;
 use super::envelope::Share;
 use super::host::Figure;
-use super::message::{InstanceId, LeaseId, StopReason, Why};
+use super::message::{InstanceId, LeaseId, Process, StopReason, Why};
 use super::queue::Queue;
 use super::scaling::{Demand, Fortune};
 use crate::profile::{self, PoolName};
@@ -93,6 +95,8 @@ pub(super) struct Instance {
     pub(super) runs_since: Option<Instant>,
     /// What it holds, as far as measured.
     pub(super) memory: Figure<Bytes>,
+    /// Its first process, once it was seen to run.
+    pub(super) process: Option<Process>,
     pub(super) life: Life,
 }
 
@@ -101,6 +105,8 @@ pub(super) struct Instance {
 pub(super) enum Life {
     /// Ordered; its container is being made, its process started, its probe asked.
     Starting { deadline: Instant },
+    /// Was warm when an earlier daemon last wrote it down, and has not been seen since.
+    Unseen { since: Instant, expires: Instant, deadline: Instant },
     /// Ready and not lent.
     Warm { since: Instant, expires: Instant, probing: Option<Probing> },
     /// Lent.
@@ -118,6 +124,16 @@ pub(super) struct Probing {
     pub(super) asked: bool,
     /// How often in a row it did not.
     pub(super) misses: u8,
+}
+
+impl Life {
+    /// Whether it is on its way to being warm.
+    pub(super) fn is_starting(&self) -> bool {
+        match self {
+            Life::Starting { .. } | Life::Unseen { .. } => true,
+            Life::Warm { .. } | Life::Leased { .. } | Life::Stopping { .. } => false,
+        }
+    }
 }
 
 impl Pool {
@@ -144,14 +160,15 @@ impl Pool {
     /// Begins an instance's life.
     pub(super) fn begin(&mut self, id: InstanceId, now: Instant) -> Instant {
         let deadline = now.after(self.spec.deadlines.start_timeout);
-        assert!(self.total() < self.spec.max_instances, "a start is allowed below the ceiling only");
+        let life = Life::Starting { deadline };
         let instance = Instance {
             made: Arc::clone(&self.spec),
             born: now,
             exists_since: None,
             runs_since: None,
             memory: Figure::default(),
-            life: Life::Starting { deadline },
+            process: None,
+            life,
         };
         let before = self.instances.insert(id, instance);
         assert!(before.is_none(), "instance names are counted up, never used twice");
@@ -165,11 +182,24 @@ impl Pool {
         let before = std::mem::replace(&mut instance.life, life.clone());
         let outdated = self.is_outdated(id);
         self.uncount(id, &before, outdated);
+        self.count(id, &life, outdated);
+    }
+
+    /// Takes in an instance that an earlier daemon made.
+    pub(super) fn take_in(&mut self, id: InstanceId, instance: Instance) {
+        let life = instance.life.clone();
+        let before = self.instances.insert(id, instance);
+        assert!(before.is_none(), "each instance has one record");
+        self.count(id, &life, self.is_outdated(id));
+    }
+
+    fn count(&mut self, id: InstanceId, life: &Life, outdated: bool) {
         match life {
-            Life::Starting { .. } => self.counts.starting += 1,
+            // One that is only to be found again will be warm as one that is being started will, and sooner.
+            Life::Starting { .. } | Life::Unseen { .. } => self.counts.starting += 1,
             Life::Warm { since, .. } => {
                 self.counts.warm += 1;
-                self.ready.insert((outdated, since, id));
+                self.ready.insert((outdated, *since, id));
             }
             Life::Leased { .. } => self.counts.leased += 1,
             Life::Stopping { .. } => self.counts.stopping += 1,
@@ -186,7 +216,7 @@ impl Pool {
 
     fn uncount(&mut self, id: InstanceId, life: &Life, outdated: bool) {
         match life {
-            Life::Starting { .. } => self.counts.starting -= 1,
+            Life::Starting { .. } | Life::Unseen { .. } => self.counts.starting -= 1,
             Life::Warm { since, .. } => {
                 self.counts.warm -= 1;
                 assert!(
@@ -201,6 +231,11 @@ impl Pool {
 
     /// The state of an instance that became ready now.
     pub(super) fn warm_life(&self, id: InstanceId, now: Instant) -> Life {
+        self.seen_life(id, now, now, now.after(jittered(self.spec.warm.max_age, id)))
+    }
+
+    /// The state of an instance that is seen now, and was warm before.
+    pub(super) fn seen_life(&self, id: InstanceId, now: Instant, since: Instant, expires: Instant) -> Life {
         let probing = match &self.instances[&id].made.template.probe {
             profile::Probe::DevTools { .. } => {
                 Some(Probing { next: now.after(PROBE_EVERY), asked: false, misses: 0 })
@@ -208,7 +243,7 @@ impl Pool {
             // A command in a sandbox costs the engine some 40 ms; its first process is watched instead.
             profile::Probe::Command(_) => None,
         };
-        Life::Warm { since: now, expires: now.after(jittered(self.spec.warm.max_age, id)), probing }
+        Life::Warm { since, expires, probing }
     }
 
     /// The state of an instance that is to be stopped now, for the first or a further time.
@@ -225,7 +260,9 @@ impl Pool {
             let share = Share::of(&instance.made, &instance.memory, instance.exists_since, now);
             let share = match instance.life {
                 Life::Stopping { .. } => share.stopping(),
-                Life::Starting { .. } | Life::Warm { .. } | Life::Leased { .. } => share,
+                Life::Starting { .. } | Life::Unseen { .. } | Life::Warm { .. } | Life::Leased { .. } => {
+                    share
+                }
             };
             sum.add(share, &instance.made);
         }
@@ -256,7 +293,7 @@ impl Pool {
         self.removed = false;
         let since = |instance: &Instance| match instance.life {
             Life::Warm { since, .. } => Some(since),
-            Life::Starting { .. } | Life::Leased { .. } | Life::Stopping { .. } => None,
+            Life::Starting { .. } | Life::Unseen { .. } | Life::Leased { .. } | Life::Stopping { .. } => None,
         };
         let warm = self.instances.iter().filter_map(|(id, instance)| Some((*id, since(instance)?)));
         self.ready = warm.map(|(id, since)| (self.is_outdated(id), since, id)).collect();

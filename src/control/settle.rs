@@ -10,7 +10,7 @@ use super::budget::Promised;
 use super::envelope::Share;
 use super::host::UNKNOWN_AFTER;
 use super::lease::State;
-use super::message::{End, InstanceId, LeaseId, Output, Scope, StartFailure, StopReason, What, Why};
+use super::message::{End, Event, InstanceId, LeaseId, Output, Scope, StartFailure, StopReason, What, Why};
 use super::placement::{self, Urgency};
 use super::pool::{Life, PROBE_EVERY, Probing};
 use super::scaling;
@@ -68,6 +68,7 @@ impl Controller {
         let home = self.homes[&id].clone();
         let pool = self.pool(&home);
         match pool.instances[&id].life.clone() {
+            Life::Unseen { deadline, .. } if deadline <= now => self.fire_unseen(id),
             Life::Starting { deadline } if deadline <= now => {
                 let limit = crate::quantity::show_duration(deadline.since(pool.instances[&id].born));
                 self.start_failed(
@@ -93,7 +94,11 @@ impl Controller {
                 }
                 self.set_instance_timer(id);
             }
-            Life::Starting { .. } | Life::Warm { .. } | Life::Leased { .. } | Life::Stopping { .. } => {
+            Life::Starting { .. }
+            | Life::Unseen { .. }
+            | Life::Warm { .. }
+            | Life::Leased { .. }
+            | Life::Stopping { .. } => {
                 self.set_instance_timer(id);
             }
         }
@@ -103,7 +108,7 @@ impl Controller {
     pub(super) fn set_instance_timer(&mut self, id: InstanceId) {
         let home = self.homes[&id].clone();
         let at = match &self.pools[&home].instances[&id].life {
-            Life::Starting { deadline } => Some(*deadline),
+            Life::Starting { deadline } | Life::Unseen { deadline, .. } => Some(*deadline),
             Life::Warm { expires, probing, .. } => {
                 Some(probing.map_or(*expires, |probing| probing.next.min(*expires)))
             }
@@ -139,6 +144,9 @@ impl Controller {
 
     /// Gives every warm instance that somebody waits for to who waits for it.
     pub(super) fn serve_all(&mut self) {
+        if self.records.trouble.is_some() {
+            return; // Nothing is lent that cannot be written down.
+        }
         for name in self.pools.keys().cloned().collect::<Vec<_>>() {
             loop {
                 let pool = &self.pools[&name];
@@ -175,6 +183,7 @@ impl Controller {
         self.set_instance_timer(instance);
         self.timers.set(Timer::Lease(id.clone()), due);
         self.tell_of_lease(What::LeaseGranted(waited), id, Some(instance));
+        self.record_promise(id, caller);
         if let Some(call) = caller {
             self.show(call, id);
         }
@@ -223,8 +232,7 @@ impl Controller {
     }
 
     fn stop_starting(&mut self, name: &PoolName, why: StopReason) {
-        let starting =
-            self.pools[name].instances.iter().filter(|(_, i)| matches!(i.life, Life::Starting { .. }));
+        let starting = self.pools[name].instances.iter().filter(|(_, instance)| instance.life.is_starting());
         for id in starting.map(|(id, _)| *id).collect::<Vec<_>>() {
             self.stop_instance(id, why);
         }
@@ -246,7 +254,9 @@ impl Controller {
         while let Some((urgency, next)) = wishes.iter().min().cloned() {
             wishes.retain(|(_, name)| *name != next);
             let pool = &self.pools[&next];
-            let objection = admission::objection_of_pool(pool, &self.belief, now)
+            let unwritten = self.records.trouble.clone().map(Why::NotRecorded);
+            let objection = unwritten
+                .or_else(|| admission::objection_of_pool(pool, &self.belief, now))
                 .or_else(|| admission::objection_of_starts(&self.profile.host, starting))
                 .or_else(|| {
                     let promised = *promised.get_or_insert_with(|| self.promised());
@@ -288,8 +298,10 @@ impl Controller {
         let (deadline, made) = (pool.begin(id, now), pool.spec.clone());
         self.homes.insert(id, name.clone());
         self.set_instance_timer(id);
-        self.out.push_back(Output::Start { instance: id, pool: name.clone(), made, deadline });
-        self.tell(What::InstanceStarting, Some(name), Some(id));
+        self.record_instance(id);
+        self.say_recorded(Output::Start { instance: id, pool: name.clone(), made, deadline });
+        let (what, pool) = (What::InstanceStarting, Some(name.clone()));
+        self.say_recorded(Output::Tell(Event { what, pool, instance: Some(id), lease: None, tenant: None }));
     }
 
     fn report_drained(&mut self) {

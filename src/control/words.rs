@@ -39,6 +39,7 @@ impl Why {
             Why::Backoff { .. } => "starts_failing",
             Why::NoTelemetry(_) => "no_telemetry",
             Why::EngineUnreachable(_) => "engine_unreachable",
+            Why::NotRecorded(_) => "not_recorded",
         }
     }
 
@@ -59,7 +60,8 @@ impl Why {
             | Why::PoolRemoved
             | Why::Backoff { .. }
             | Why::NoTelemetry(_)
-            | Why::EngineUnreachable(_) => None,
+            | Why::EngineUnreachable(_)
+            | Why::NotRecorded(_) => None,
         }
     }
 }
@@ -107,6 +109,7 @@ impl fmt::Display for Why {
             }
             Why::NoTelemetry(why) => write!(f, "the host's state is not known: {why}"),
             Why::EngineUnreachable(why) => write!(f, "the container engine does not answer: {why}"),
+            Why::NotRecorded(why) => write!(f, "records cannot be written: {why}"),
         }
     }
 }
@@ -178,6 +181,8 @@ impl End {
             End::Expired(Deadline::Idle) => "idle_timeout",
             End::Expired(Deadline::Runtime) => "max_runtime",
             End::Interrupted(Interruption::Drain) => "drain",
+            End::Interrupted(Interruption::HostLost) => "host_lost",
+            End::Interrupted(Interruption::PoolRemoved) => "pool_removed",
             End::Refused(why) => why.code(),
         }
     }
@@ -196,6 +201,10 @@ impl fmt::Display for End {
             End::Expired(Deadline::Idle) => write!(f, "nobody used it for idle_timeout"),
             End::Expired(Deadline::Runtime) => write!(f, "it ran for max_runtime"),
             End::Interrupted(Interruption::Drain) => write!(f, "the window of a drain was over"),
+            End::Interrupted(Interruption::HostLost) => write!(f, "the host went down"),
+            End::Interrupted(Interruption::PoolRemoved) => {
+                write!(f, "the host profile has its pool no more")
+            }
             End::Refused(why) => write!(f, "{why}"),
         }
     }
@@ -228,6 +237,7 @@ impl StopReason {
             StopReason::Outdated => "outdated",
             StopReason::Removed => "removed",
             StopReason::Unknown => "unknown",
+            StopReason::Interrupted => "interrupted",
         }
     }
 }
@@ -242,9 +252,10 @@ impl fmt::Display for StopReason {
             StopReason::Aged => "it was warm for max_age",
             StopReason::Surplus => "more are warm than wanted",
             StopReason::Drain => "its pool is drained",
-            StopReason::Outdated => "it was made from an older template",
+            StopReason::Outdated => "it is of an older template or an earlier boot",
             StopReason::Removed => "its pool is in the profile no more",
             StopReason::Unknown => "it belongs to nobody",
+            StopReason::Interrupted => "it was under way when the daemon ended",
         })
     }
 }
@@ -286,6 +297,14 @@ impl fmt::Display for What {
             }
             What::TelemetryLost(why) => write!(f, "the host's memory is not known, starting nothing: {why}"),
             What::TelemetryBack => write!(f, "the host's memory is known"),
+            What::StoreLost(why) => {
+                write!(f, "records cannot be written, lending and starting nothing: {why}")
+            }
+            What::StoreBack => write!(f, "records can be written"),
+            What::Recovered { leases, instances } => {
+                let (leases, instances) = (many(*leases, "lease"), many(*instances, "instance"));
+                write!(f, "taking up {leases} and {instances} of an earlier daemon")
+            }
         }
     }
 }

@@ -27,6 +27,10 @@ pub struct Arguments {
     #[arg(long, value_name = "ADDRESS", env = "DOCKER_HOST", default_value = "unix:///var/run/docker.sock")]
     pub engine: String,
 
+    /// The folder of what must outlive the daemon; its owner alone may look into it.
+    #[arg(long, value_name = "DIR", env = "STATE_DIRECTORY", default_value = super::DEFAULT_STATE)]
+    pub state: PathBuf,
+
     /// Check the profile and end.
     #[arg(long)]
     pub check: bool,

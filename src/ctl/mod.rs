@@ -12,6 +12,7 @@ mod logs;
 mod look;
 mod operate;
 mod profile;
+mod reap;
 mod verbs;
 pub mod version;
 
@@ -28,6 +29,9 @@ use crate::quantity::parse_duration;
 
 /// Where the daemon serves if nobody says otherwise.
 pub const DEFAULT_SOCKET: &str = "/run/stoker.sock";
+
+/// Where the daemon keeps what must outlive it if nobody says otherwise.
+pub const DEFAULT_STATE: &str = "/var/lib/stoker";
 
 /// Asks a stokerd: what it has, and for a browser or a sandbox.
 #[derive(Debug, Parser)]
@@ -102,6 +106,8 @@ enum Verb {
     },
     /// Have stokerd read its profile anew; shows what has changed
     Reload,
+    /// End what is past its deadline while stokerd is down; says nothing where nothing is
+    Reap(Reap),
     /// Host profiles
     Profile {
         #[command(subcommand)]
@@ -173,6 +179,16 @@ struct Drain {
     /// Wait until nothing is left, and show what is being waited for
     #[arg(long)]
     wait: bool,
+}
+
+#[derive(Debug, Args)]
+struct Reap {
+    /// The folder of the daemon's state
+    #[arg(long, value_name = "DIR", env = "STATE_DIRECTORY", default_value = DEFAULT_STATE)]
+    state: PathBuf,
+    /// The container engine: a path, or a `unix://` address
+    #[arg(long, value_name = "ADDRESS", env = "DOCKER_HOST", default_value = "unix:///var/run/docker.sock")]
+    engine: String,
 }
 
 #[derive(Debug, Subcommand)]
@@ -253,6 +269,7 @@ impl Tool {
             Verb::Logs(logs) => logs::show(&logs, self.json),
             Verb::Drain(drain) => self.drain(drain).await,
             Verb::Undrain { pool } => self.undrain(pool.as_deref()).await,
+            Verb::Reap(reap) => self.reap(&reap).await,
             Verb::Reload => self.reload().await,
             Verb::Profile { verb: ProfileVerb::Check { files } } => self.check_profile(files),
             Verb::Profile { verb: ProfileVerb::Show { all, files } } => self.show_profile(files, all),

@@ -4,25 +4,28 @@
 //! look (thread) --- Sample ------.
 //! engine (task) --- Listed, news -+--> turn: controller --> keeper (a task an instance)
 //! keeper ---------- news ---------|                    \--> answers to callers
-//! api ------------- questions ----'                     \-> journal
+//! api ------------- questions ----|                    |\-> journal
+//! store (thread) -- what is written'                   \--> records --> store
 //! ```
 //!
 //! SIGTERM and SIGINT end it at once. They drain nothing: systemd sends the same signal for a stop and for a
-//! restart. In this version a later start removes the containers it finds of an earlier run.
+//! restart; the next one takes up what was written down (`recover`), and only then is anybody answered.
 
 mod clock;
 mod engine;
 mod files;
+mod hear;
 mod journal;
 mod keeper;
-mod lock;
 mod look;
+mod records;
+mod recover;
 mod reload;
 mod shutdown;
 mod turn;
 
 use std::os::unix::net::UnixListener;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
@@ -32,6 +35,7 @@ use self::engine::{Address, Slot};
 use self::journal::{Journal, Lines};
 use self::keeper::Keepers;
 use self::look::Eyes;
+use self::records::Records;
 use self::turn::Turns;
 use crate::api::desk::Desk;
 use crate::api::reload::Reloads;
@@ -42,6 +46,8 @@ use crate::docker::Owner;
 use crate::gateway::Gateway;
 use crate::netns::Netns;
 use crate::profile::{HostProfile, Layers};
+use crate::store::clock::Moment;
+use crate::store::{LastWrite, Outcome, Store, Writer, lock};
 use crate::systemd::{Notify, Pulse, catalog};
 
 /// Facts that may stand before the loop; who brings one waits when it is behind.
@@ -56,6 +62,8 @@ pub struct Places {
     pub passed: Option<UnixListener>,
     /// The engine's socket.
     pub engine: PathBuf,
+    /// The folder of what must outlive the daemon.
+    pub state: PathBuf,
 }
 
 /// What tasks share; cheap to clone.
@@ -90,7 +98,16 @@ pub async fn run(profile: HostProfile, layers: Layers, places: Places) -> anyhow
         Some(name) => name.clone(),
         None => host_name().context("cannot read the host's name")?,
     };
-    let _alone = lock::take(&host)?;
+    let alone = lock::take(&host)?;
+    if alone.is_hollow() {
+        tracing::warn!("a stranger has the name of host `{host}`'s lock, going on without it");
+    }
+    let (facts, incoming) = mpsc::channel(FACTS);
+    let acks = facts.clone();
+    let (first, records, last_write) = remember(&places.state, &profile, (&host, &boot), move |outcome| {
+        // The loop has ended where nobody takes it.
+        let _ = acks.blocking_send(outcome);
+    })?;
     let notify = Notify::from_env().context("cannot reach the service manager at NOTIFY_SOCKET")?;
     let socket = match places.passed {
         Some(passed) => server::adopt(passed).context("cannot use the socket that was passed")?,
@@ -98,23 +115,25 @@ pub async fn run(profile: HostProfile, layers: Layers, places: Places) -> anyhow
     };
     let (journal, last_word) = Journal::open().context("cannot start the thread that writes the journal")?;
     let run = clock::draw_run();
-    let (facts, incoming) = mpsc::channel(FACTS);
     let eyes = Eyes::open(facts.clone()).context("cannot start the measuring thread")?;
     let gateway = Gateway::new(Netns::spawn().context("cannot start the thread that enters namespaces")?);
     let world =
         World { engine: Slot::default(), gateway: gateway.clone(), eyes, lines: journal.lines(), facts };
     let (desk, counter) = Desk::new();
-    let turns = Turns {
+    let mut turns = Turns {
         controller: Controller::new(profile, host.clone(), run, clock::now()),
         keepers: Keepers::new(world.clone()),
         gateway: gateway.clone(),
         journal,
+        records,
         facts: incoming,
         counter,
         open: std::collections::BTreeMap::new(),
         undelivered: Vec::new(),
         pulse: Pulse::new(notify.clone()),
     };
+    // Nothing is answered, made or removed before what was written down is taken up: callers wait in the backlog.
+    turns.begin(first);
     let heed = shutdown::heed(desk.clone());
     let (reloads, asked) = Reloads::new();
     let reloading = reload::serve(layers, desk.clone(), asked, hang_up);
@@ -140,10 +159,42 @@ pub async fn run(profile: HostProfile, layers: Layers, places: Places) -> anyhow
     turning.abort();
     // It holds the way to the journal's writer, which ends when the way is gone.
     let _ = turning.await;
+    last_write.wait();
     // The last word to the manager, so the loop must have had its.
     notify.stopping();
     last_word.wait();
     Ok(())
+}
+
+/// Opens the store, reads what an earlier daemon wrote, and starts the thread that writes.
+fn remember(
+    folder: &Path,
+    profile: &HostProfile,
+    (host, boot): (&str, &str),
+    mut tell: impl FnMut(Input) + Send + 'static,
+) -> anyhow::Result<(Input, Records, LastWrite)> {
+    let now = Moment::now(boot);
+    let mut store = Store::open(folder, host, now.wall_ms)?;
+    if let Some(aside) = &store.set_aside {
+        tracing::warn!(
+            "the store was damaged and is now `{}`; beginning an empty one, and ending all containers of unknown \
+             history",
+            aside.display()
+        );
+    }
+    let found = store.read(&now)?;
+    for damaged in &found.damaged {
+        tracing::warn!("a record was damaged and moved to the table `aside`: {damaged}");
+    }
+    let recovered = recover::recovered(found, profile, &now);
+    let started = Writer::start(store, boot.to_owned(), move |outcome| {
+        tell(match outcome {
+            Outcome::Written(upto) => Input::Recorded(upto),
+            Outcome::Failed(upto, why) => Input::RecordFailed(upto, why),
+        });
+    });
+    let (writer, last_write) = started.context("cannot start the thread that writes records")?;
+    Ok((Input::Recovered(Box::new(recovered)), Records::new(writer), last_write))
 }
 
 fn host_name() -> anyhow::Result<String> {

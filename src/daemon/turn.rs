@@ -13,9 +13,11 @@ use tokio::time::sleep;
 use super::clock;
 use super::journal::Journal;
 use super::keeper::Keepers;
+use super::records::Records;
 use crate::api::desk::{Counter, Left, Question, acquires, granted_lease};
 use crate::control::Controller;
-use crate::control::message::{Call, CallId, Input, Output, Reply, What};
+use crate::control::message::{Call, CallId, Input, Output, Record, Reply, What};
+use crate::docker::template_hash;
 use crate::gateway::Gateway;
 use crate::systemd::{Pulse, status_line};
 
@@ -29,6 +31,7 @@ pub(super) struct Turns {
     pub(super) keepers: Keepers,
     pub(super) gateway: Gateway,
     pub(super) journal: Journal,
+    pub(super) records: Records,
     pub(super) facts: mpsc::Receiver<Input>,
     pub(super) counter: Counter,
     pub(super) open: BTreeMap<CallId, Waiting>,
@@ -53,6 +56,11 @@ struct Gathered {
 }
 
 impl Turns {
+    /// Says the first word of all, before any other can be heard.
+    pub(super) fn begin(&mut self, first: Input) {
+        self.turn(Gathered { facts: vec![first], ..Gathered::default() });
+    }
+
     /// Turns until the future is dropped.
     pub(super) async fn run(mut self) {
         loop {
@@ -65,7 +73,8 @@ impl Turns {
     /// Waits until something is ready or due, then takes all that is ready.
     async fn gather(&mut self) -> Gathered {
         let mut gathered = Gathered::default();
-        let due = self.controller.wake().map(|(at, _)| at).into_iter().chain(self.pulse.due()).min();
+        let due = self.controller.wake().map(|(at, _)| at).into_iter();
+        let due = due.chain(self.pulse.due()).chain(self.records.due()).min();
         let due = due.map(|at| at.since(clock::now()));
         let waiting = !self.undelivered.is_empty();
         tokio::select! {
@@ -97,6 +106,8 @@ impl Turns {
     fn turn(&mut self, gathered: Gathered) {
         let now = clock::now();
         let mut inputs = gathered.facts;
+        inputs.iter().for_each(|fact| self.records.hear(fact));
+        inputs.extend(self.records.late(now));
         // Activity before the deadlines that it moves.
         inputs.extend(self.gateway.take_active().into_iter().map(|lease| Input::Active(lease, now)));
         for left in gathered.left {
@@ -121,6 +132,7 @@ impl Turns {
                 self.carry_out(output);
             }
         }
+        self.records.give_out(now);
     }
 
     fn carry_out(&mut self, output: Output) {
@@ -130,6 +142,20 @@ impl Turns {
             }
             Output::Stop { instance, grace } => self.keepers.stop(instance, grace),
             Output::Probe { instance, probe } => self.keepers.probe(instance, &probe),
+            Output::Adopt { instance, pool, made, process, lease } => {
+                self.keepers.adopt(instance, &pool, made, process);
+                if let Some(lease) = lease {
+                    self.keepers.lent(instance, &lease);
+                }
+            }
+            Output::Record(number, record) => {
+                let made = match &record {
+                    Record::Instance(instance) => self.controller.made_of(instance.id),
+                    Record::Lease(_) | Record::Gone(_) | Record::Drain(..) | Record::Undrained(_) => None,
+                };
+                let template = made.map(|pool| template_hash(&pool.template)).unwrap_or_default();
+                self.records.take(number, record, template);
+            }
             Output::Reply(call, reply) => self.answer(call, reply),
             Output::Tell(event) => {
                 if let (What::LeaseGranted(_), Some(instance), Some(lease)) =

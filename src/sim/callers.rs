@@ -32,7 +32,7 @@ pub(super) enum Asked {
 /// An unanswered call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Open {
-    asked: Asked,
+    pub(super) asked: Asked,
     /// Whether its caller has gone.
     pub(super) hung: bool,
 }
@@ -172,6 +172,11 @@ impl World {
             }
             (Asked::Acquire(_) | Asked::Watch(_) | Asked::Other, _) => {}
         }
+    }
+
+    /// Whether this caller comes back after it lost its connection.
+    pub(super) fn may_ask_again(&self, number: u32) -> bool {
+        self.callers[number as usize].tries < 3
     }
 
     fn go_on(&mut self, number: u32, view: &LeaseView) {

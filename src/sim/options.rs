@@ -72,6 +72,10 @@ pub struct Faults {
     pub strangers: bool,
     /// Another profile holds for a while.
     pub reloads: bool,
+    /// The disk of the store is full for a while.
+    pub full: bool,
+    /// The daemon is killed, and another begins a little later.
+    pub restarts: bool,
 }
 
 impl Options {
@@ -98,7 +102,11 @@ impl Options {
             drains: often(1) == 1,
             strangers: often(1) == 1,
             reloads: often(1) == 1,
+            full: often(1) == 1,
+            restarts: often(2) > 0,
         };
+        // Not both in one run: which profile a new daemon reads would be one more thing to be drawn and judged.
+        let faults = Faults { reloads: faults.reloads && !faults.restarts, ..faults };
         let (profile, memory, cores) = host(&mut rng, true);
         let others = (0..3).map(|_| host(&mut rng, false).0).collect();
         Options {

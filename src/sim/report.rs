@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use crate::control::message::{Output, What, Why};
+use crate::control::message::{End, Output, What, Why};
 use crate::quantity::{Instant, show_duration};
 
 /// What one run, or several, have seen.
@@ -46,6 +46,8 @@ impl Report {
             Output::Stop { instance, .. } => (2, u64::from(instance.count)),
             Output::Probe { instance, .. } => (3, u64::from(instance.count)),
             Output::Reply(call, _) => (4, call.0),
+            Output::Adopt { instance, .. } => (6, u64::from(instance.count)),
+            Output::Record(number, _) => (7, *number),
             Output::Tell(event) => (5, event.instance.map_or(0, |instance| u64::from(instance.count))),
         };
         for part in [now.as_nanos(), kind, number] {
@@ -55,12 +57,13 @@ impl Report {
             Output::Start { .. } => self.count("starts"),
             Output::Probe { .. } => self.count("probes"),
             Output::Tell(event) => self.what(&event.what),
-            Output::Stop { .. } | Output::Reply(..) => {}
+            Output::Stop { .. } | Output::Reply(..) | Output::Adopt { .. } | Output::Record(..) => {}
         }
     }
 
     fn what(&mut self, what: &What) {
         match what {
+            What::LeaseEnded(End::Refused(Why::NotRecorded(_))) => self.count("grants undone"),
             What::LeaseEnded(end) => *self.ends.entry(end.reason()).or_default() += 1,
             What::LeaseGranted(waited) => {
                 self.count("grants");
@@ -75,6 +78,7 @@ impl Report {
             What::PoolGone => self.count("pools gone"),
             What::EngineLost(_) => self.count("engine lost"),
             What::TelemetryLost(_) => self.count("telemetry lost"),
+            What::StoreLost(_) => self.count("store lost"),
             What::InstanceStarting
             | What::InstanceWarm(_)
             | What::InstanceGone
@@ -85,7 +89,9 @@ impl Report {
             | What::ProfileChanged(_)
             | What::ReloadRefused(_)
             | What::EngineBack
-            | What::TelemetryBack => {}
+            | What::TelemetryBack
+            | What::StoreBack
+            | What::Recovered { .. } => {}
         }
     }
 

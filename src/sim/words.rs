@@ -40,6 +40,12 @@ impl World {
 
     /// Hands a word to the controller, and carries out what it wants; the judge sees both.
     pub(super) fn hear(&mut self, input: Input) -> Result<(), String> {
+        if self.down {
+            if let Input::Call(call, _) = input {
+                self.open.remove(&call);
+            }
+            return Ok(()); // Nobody listens.
+        }
         self.report.steps += 1;
         // A look that led to nothing makes room for what did.
         if self.steps.back().is_some_and(|Step(_, input, outputs)| {
@@ -66,6 +72,7 @@ impl World {
     }
 
     fn drain_outputs(&mut self) -> Result<(), String> {
+        let mut batch = Vec::new();
         while let Some(output) = self.controller.poll_output() {
             self.report.output(self.now, &output);
             let judged = self.judge.see(&output);
@@ -76,6 +83,8 @@ impl World {
                 Output::Stop { instance, .. } => self.order_stop(*instance),
                 Output::Probe { instance, .. } => self.order_probe(*instance),
                 Output::Reply(call, reply) => self.take_reply(*call, reply),
+                Output::Adopt { instance, .. } => self.order_adopt(*instance),
+                Output::Record(number, record) => batch.push((*number, record.clone())),
                 Output::Tell(_) => {}
             }
             self.steps.back_mut().expect("a step is being made").2.push(output);
@@ -86,6 +95,7 @@ impl World {
             judged?;
             started?;
         }
+        self.give_out(batch);
         Ok(())
     }
 

@@ -145,6 +145,18 @@ messages! {
     /// The host can be measured again.
     TELEMETRY_BACK = "778086881a067da810afe244c6212dab", "The host's memory is known again",
         "Starts go on.";
+    /// Records cannot be written.
+    STORE_LOST = "336ba343abcc0798a8cb80b435913c58", "Stoker cannot write its records",
+        "What is lent must be known to the next stokerd, so nothing is lent and nothing is started until\n\
+         records can be written again; callers are refused with `not_recorded`. What runs goes on, and what\n\
+         ended meanwhile is written later. Look for room on the disk of the state's folder: `df /var/lib/stoker`.";
+    /// Records can be written again.
+    STORE_BACK = "1c324e15f79e5d7b1d03a1326b18dbce", "Stoker writes its records again",
+        "Instances are lent and started again. Nothing else is to be done.";
+    /// An earlier daemon's leases and instances go on.
+    RECOVERED = "5124e22c42bd1e9c08dcdb684286497b", "Stoker goes on with what an earlier one left",
+        "Leases and instances that were written down before this start are taken over; callers keep their\n\
+         leases, and warm instances stay. What could not go on has an entry of its own.";
     /// A line that an instance wrote.
     OUTPUT = "50b0540343ec2bfd046c3e44d313601d", "An instance of pool @STOKER_POOL@ wrote a line",
         "The pool's profile says `journal_output = true`, so what its containers write comes here, @STOKER_STREAM@\n\
@@ -180,6 +192,9 @@ pub fn of(what: &What) -> &'static Message {
         What::EngineLost(_) => &ENGINE_LOST,
         What::TelemetryLost(_) => &TELEMETRY_LOST,
         What::TelemetryBack => &TELEMETRY_BACK,
+        What::StoreLost(_) => &STORE_LOST,
+        What::StoreBack => &STORE_BACK,
+        What::Recovered { .. } => &RECOVERED,
     }
 }
 

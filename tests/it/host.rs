@@ -136,6 +136,7 @@ impl Host {
         // No logind of the machine's own: a test that wants one brings it.
         command.env("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nonexistent");
         command.arg("--profile").arg(self.profile_path()).arg("--socket").arg(socket);
+        command.env_remove("STATE_DIRECTORY").arg("--state").arg(self.state());
         command.arg("--engine").arg(&self.engine.socket).stdin(Stdio::null()).stdout(Stdio::null());
         command
     }
@@ -152,6 +153,11 @@ impl Host {
 
     pub(crate) fn profile_path(&self) -> PathBuf {
         self.folder.path().join("host.toml")
+    }
+
+    /// Where its daemon keeps what must outlive it.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
     }
 
     pub(crate) fn folder(&self) -> &Path {

@@ -21,6 +21,7 @@ mod netns_sockets;
 mod output;
 mod profiles;
 mod queues;
+mod recovery;
 mod reloads;
 mod restarts;
 mod scenario;

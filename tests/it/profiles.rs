@@ -131,7 +131,12 @@ impl Filling {
                 match output {
                     Output::Start { instance, .. } => inputs.push(Input::Instance(instance, News::Ready)),
                     Output::Reply(_, Reply::Pools(views)) => self.views = views,
-                    Output::Stop { .. } | Output::Probe { .. } | Output::Reply(..) | Output::Tell(_) => {}
+                    Output::Record(number, _) => inputs.push(Input::Recorded(number)),
+                    Output::Stop { .. }
+                    | Output::Probe { .. }
+                    | Output::Adopt { .. }
+                    | Output::Reply(..)
+                    | Output::Tell(_) => {}
                 }
             }
         }

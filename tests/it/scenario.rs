@@ -20,9 +20,10 @@ use std::time::Duration;
 use similar::TextDiff;
 use stoker::control::Controller;
 use stoker::control::message::{
-    Call, CallId, HostCpu, HostMemory, Input, InstanceId, InstanceUse, News, Output, Pressure, Sample,
+    Call, CallId, HostCpu, HostMemory, Input, InstanceId, InstanceUse, News, Output, Pressure, Record,
+    Recovered, Sample, Subject,
 };
-use stoker::profile::HostProfile;
+use stoker::profile::{HostProfile, Template};
 use stoker::quantity::{Bytes, Instant, MilliCpu, Permille};
 
 use self::words::Said;
@@ -62,7 +63,7 @@ fn play(name: &str, written: &str) -> String {
     let mut lines = written.lines().enumerate().peekable();
     let mut played = String::new();
     let (_, profile) = read_profile(name, &mut lines, &mut played);
-    let mut stage = Stage::new(Controller::new(profile, "host".into(), RUN, Instant::BOOT));
+    let mut stage = Stage::new(profile);
     while lines.peek().is_some_and(|(_, line)| line.starts_with("profile ")) {
         let (name, profile) = read_profile(name, &mut lines, &mut played);
         stage.profiles.insert(name, profile);
@@ -113,6 +114,8 @@ fn read_profile<'s>(
 /// The controller with the world that a script plays around it.
 #[derive(Debug)]
 struct Stage {
+    /// What the files hold.
+    profile: HostProfile,
     controller: Controller,
     now: Instant,
     shown: String,
@@ -122,6 +125,16 @@ struct Stage {
     calls: BTreeMap<CallId, String>,
     last_call: u64,
     events: bool,
+    /// Whether records are shown.
+    records: bool,
+    /// Whether records are written at once.
+    writes: bool,
+    /// The last record that was given out, and the newest of each subject.
+    last: u64,
+    disk: BTreeMap<Subject, Record>,
+    /// What each instance was made from.
+    made: BTreeMap<InstanceId, Template>,
+    run: u32,
     samples: bool,
     looked: Option<Instant>,
     memory: Result<HostMemory, String>,
@@ -131,15 +144,22 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(controller: Controller) -> Stage {
+    fn new(profile: HostProfile) -> Stage {
         Stage {
-            controller,
+            controller: Controller::new(profile.clone(), "host".into(), RUN, Instant::BOOT),
+            profile,
             now: Instant::BOOT,
             shown: String::new(),
             profiles: BTreeMap::new(),
             calls: BTreeMap::new(),
             last_call: 0,
             events: false,
+            records: false,
+            writes: true,
+            last: 0,
+            disk: BTreeMap::new(),
+            made: BTreeMap::new(),
+            run: RUN,
             samples: true,
             looked: None,
             memory: Ok(HostMemory { total: Bytes::mib(16 << 10), available: Bytes::mib(15 << 10) }),
@@ -163,12 +183,24 @@ impl Stage {
 
     fn say(&mut self, at: Instant, said: Said) {
         self.now = at;
-        let explicit = matches!(said, Said::Sample { .. } | Said::Samples(_) | Said::Events);
+        let explicit = matches!(
+            said,
+            Said::Sample { .. } | Said::Samples(_) | Said::Events | Said::Records | Said::Restart
+        );
         if !explicit {
             self.look_around(None);
         }
         match said {
             Said::Events => self.events = true,
+            Said::Records => self.records = true,
+            Said::Writes(on) => {
+                self.writes = on;
+                if on {
+                    self.handle(Input::Recorded(self.last), None);
+                }
+            }
+            Said::Unwritten(why) => self.handle(Input::RecordFailed(self.last, why), None),
+            Said::Restart => self.restart(),
             Said::Samples(on) => self.samples = on,
             Said::Pass => self.handle(Input::Tick, None),
             Said::Sample { memory, cores, held } => {
@@ -180,7 +212,7 @@ impl Stage {
                 self.look(None);
             }
             Said::Input(input) => {
-                if let Input::Instance(id, News::Created | News::Started | News::Ready) = &input
+                if let Input::Instance(id, News::Created | News::Started(_) | News::Ready) = &input
                     && self.samples
                 {
                     self.held.entry(*id).or_insert(Some(HELD));
@@ -195,6 +227,7 @@ impl Stage {
                 let profile =
                     self.profiles.get(&name).unwrap_or_else(|| panic!("no profile is named {name}"));
                 let call = Call::Reload(Box::new(profile.clone()));
+                self.profile = profile.clone();
                 let id = self.next_call(String::new());
                 self.handle(Input::Call(id, call), None);
             }
@@ -213,6 +246,26 @@ impl Stage {
                 }
             }
         }
+    }
+
+    /// Another daemon begins with what this one has recorded.
+    fn restart(&mut self) {
+        let mut recovered = Recovered { last: self.last, ..Recovered::default() };
+        for record in self.disk.values().cloned() {
+            match record {
+                Record::Lease(lease) => recovered.leases.push(*lease),
+                Record::Instance(instance) => {
+                    let pool = self.profile.pools.get(&instance.pool);
+                    let fits = pool.is_some_and(|pool| self.made.get(&instance.id) == Some(&pool.template));
+                    if fits { &mut recovered.instances } else { &mut recovered.outdated }.push(instance);
+                }
+                Record::Drain(scope, drain) => recovered.drains.push((scope, drain)),
+                Record::Gone(_) | Record::Undrained(_) => {}
+            }
+        }
+        self.run += 1;
+        self.controller = Controller::new(self.profile.clone(), "host".into(), self.run, self.now);
+        self.handle(Input::Recovered(Box::new(recovered)), None);
     }
 
     fn next_call(&mut self, name: String) -> CallId {
@@ -255,21 +308,41 @@ impl Stage {
     /// Hands in one word and shows what comes out, with its time where that is not the line's.
     fn handle(&mut self, input: Input, stamp: Option<Instant>) {
         self.controller.handle(self.now, input);
+        let mut given = None;
         while let Some(output) = self.controller.poll_output() {
             let lines = match &output {
                 Output::Tell(_) if !self.events => continue,
+                Output::Record(number, record) => {
+                    given = Some(*number);
+                    if let Record::Instance(instance) = record
+                        && let Some(made) = self.controller.made_of(instance.id)
+                    {
+                        self.made.insert(instance.id, made.template.clone());
+                    }
+                    self.disk.insert(record.subject(), record.clone());
+                    if !self.records {
+                        continue;
+                    }
+                    show::output(&output)
+                }
                 Output::Reply(call, reply) => {
                     let name = self.calls.get(call).map_or("", String::as_str);
                     show::reply(name, reply)
                 }
-                Output::Start { .. } | Output::Stop { .. } | Output::Probe { .. } | Output::Tell(_) => {
-                    show::output(&output)
-                }
+                Output::Start { .. }
+                | Output::Stop { .. }
+                | Output::Probe { .. }
+                | Output::Adopt { .. }
+                | Output::Tell(_) => show::output(&output),
             };
             for line in lines {
                 let time = stamp.map_or(String::new(), |at| format!("{:<7} ", show::at(at)));
                 self.shown += &format!("{INDENT}{time}{line}\n");
             }
+        }
+        self.last = given.unwrap_or(self.last);
+        if self.writes && given.is_some() {
+            self.handle(Input::Recorded(self.last), stamp);
         }
     }
 }

@@ -28,7 +28,7 @@ const ENDS: [&str; 14] = [
     "pool_draining",
     "pool_removed",
 ];
-const LIMITS: [&str; 14] = [
+const LIMITS: [&str; 15] = [
     "queue_full",
     "wait_expired",
     "host_draining",
@@ -43,9 +43,10 @@ const LIMITS: [&str; 14] = [
     "starts_failing",
     "no_telemetry",
     "engine_unreachable",
+    "not_recorded",
 ];
 /// What else has to happen for the faults to have been met.
-const OTHERS: [&str; 21] = [
+const OTHERS: [&str; 28] = [
     "words lost",
     "words doubled",
     "words late",
@@ -67,6 +68,13 @@ const OTHERS: [&str; 21] = [
     "surplus",
     "callers crashed",
     "grants undelivered",
+    "restarts",
+    "leases kept",
+    "adopted",
+    "interrupted",
+    "records failed",
+    "store lost",
+    "grants undone",
 ];
 
 #[test]

@@ -11,6 +11,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("measure", &["quantity", "profile", WORDS]),
     ("docker", &["quantity", "profile", WORDS]),
     ("netns", &["quantity", "profile", WORDS]),
+    ("store", &["quantity", "profile", WORDS]),
     ("systemd", &["quantity", "profile", WORDS]),
     ("auth", &["quantity", "profile"]),
     ("gateway", &["quantity", "profile", WORDS, "netns", "docker"]),
@@ -18,8 +19,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     (
         "daemon",
         &[
-            "quantity", "profile", "control", "measure", "docker", "netns", "systemd", "auth", "gateway",
-            "api",
+            "quantity", "profile", "control", "measure", "docker", "netns", "store", "systemd", "auth",
+            "gateway", "api",
         ],
     ),
     ("sim", &["quantity", "profile", "control"]),
@@ -34,6 +35,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "api::problem",
             "measure",
             "docker",
+            "store",
             "systemd",
         ],
     ),

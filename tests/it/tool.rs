@@ -248,6 +248,7 @@ fn how_the_help_looks() {
       drain    Take no new work, let running leases end within a window, then reclaim
       undrain  Take work again
       reload   Have stokerd read its profile anew; shows what has changed
+      reap     End what is past its deadline while stokerd is down; says nothing where nothing is
       profile  Host profiles
       help     Print this message or the help of the given subcommand(s)
 

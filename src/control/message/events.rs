@@ -65,6 +65,17 @@ pub enum What {
     TelemetryLost(String),
     /// It can again.
     TelemetryBack,
+    /// Records cannot be written; nothing is lent and nothing started.
+    StoreLost(String),
+    /// They can again.
+    StoreBack,
+    /// What an earlier daemon wrote down was taken up.
+    Recovered {
+        /// Leases that go on.
+        leases: u32,
+        /// Instances that may exist.
+        instances: u32,
+    },
 }
 
 /// Why an instance is stopped.
@@ -84,10 +95,12 @@ pub enum StopReason {
     Surplus,
     /// A drain reclaims it.
     Drain,
-    /// It was made from an older template.
+    /// It was made from an older template, or in an earlier boot.
     Outdated,
     /// Its pool is in the profile no more.
     Removed,
     /// The engine has it, and no record of ours does.
     Unknown,
+    /// It was being started or stopped when the daemon ended.
+    Interrupted,
 }

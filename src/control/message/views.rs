@@ -120,6 +120,10 @@ pub enum Deadline {
 pub enum Interruption {
     /// The window of a drain was over.
     Drain,
+    /// The host itself went down.
+    HostLost,
+    /// The host profile has its pool no more.
+    PoolRemoved,
 }
 
 /// A pool as operators see it.

@@ -98,6 +98,7 @@ fn is_trouble(what: &What) -> bool {
         What::InstanceStartFailed(_)
         | What::InstanceStuck(..)
         | What::EngineLost(_)
+        | What::StoreLost(_)
         | What::TelemetryLost(_)
         | What::ReloadRefused(_) => true,
         What::InstanceStarting
@@ -115,6 +116,8 @@ fn is_trouble(what: &What) -> bool {
         | What::ProfileReloaded(_)
         | What::PoolGone
         | What::EngineBack
+        | What::StoreBack
+        | What::Recovered { .. }
         | What::TelemetryBack => false,
     }
 }
@@ -143,6 +146,9 @@ fn state_and_reason(what: &What) -> (&'static str, Option<&'static str>) {
         What::EngineLost(_) => ("engine_unreachable", None),
         What::TelemetryLost(_) => ("telemetry_unknown", None),
         What::TelemetryBack => ("telemetry_known", None),
+        What::StoreLost(_) => ("store_failing", None),
+        What::StoreBack => ("store_writing", None),
+        What::Recovered { .. } => ("recovered", None),
     }
 }
 
@@ -184,6 +190,9 @@ impl Numbers {
             | What::EngineBack
             | What::EngineLost(_)
             | What::TelemetryLost(_)
+            | What::StoreLost(_)
+            | What::StoreBack
+            | What::Recovered { .. }
             | What::TelemetryBack => none,
         }
     }

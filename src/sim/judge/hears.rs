@@ -12,7 +12,8 @@ impl Judge {
     pub(in crate::sim) fn hear(&mut self, now: Instant, input: &Input) {
         self.now = now;
         match input {
-            Input::Tick => {}
+            Input::Tick | Input::Recovered(_) | Input::RecordFailed(..) => {}
+            Input::Recorded(upto) => self.written = *upto,
             Input::Sample(sample) => {
                 if let Ok(memory) = &sample.memory {
                     self.memory = Some((*memory, now));
@@ -71,8 +72,8 @@ impl Judge {
     }
 
     fn hear_call(&mut self, call: CallId, asked: &Call) {
-        self.calls.insert(call, false);
         let now = self.now;
+        self.calls.insert(call, now);
         match asked {
             Call::Acquire(request) => {
                 let Some(pool) = self.profile.pools.get(&request.pool) else {
@@ -89,6 +90,8 @@ impl Judge {
                     wait: request.wait.unwrap_or(most).min(most),
                     deadlines,
                     granted: None,
+                    record: 0,
+                    told: false,
                     used: false,
                     active_at: now,
                     deadline: now,
@@ -157,14 +160,14 @@ impl Judge {
 
 impl Seen {
     fn hear(&mut self, news: &News, now: Instant) {
-        if let News::Created | News::Started | News::Ready = news {
+        if let News::Created | News::Started(_) | News::Ready = news {
             self.exists_at.get_or_insert(now);
         }
-        if let News::Started | News::Ready = news {
+        if let News::Started(_) | News::Ready = news {
             self.runs_at.get_or_insert(now);
         }
         match news {
-            News::Ready => self.ready = true,
+            News::Ready => (self.ready, self.unseen) = (true, false),
             News::Exited(_) => self.dead = true,
             News::Gone => (self.dead, self.absent) = (true, true),
             News::Probed(answered) => {
@@ -172,7 +175,7 @@ impl Seen {
                     self.silences = if *answered { 0 } else { self.silences + 1 };
                 }
             }
-            News::Created | News::Started | News::StartFailed(_) | News::StopFailed(_) => {}
+            News::Created | News::Started(_) | News::StartFailed(_) | News::StopFailed(_) => {}
         }
     }
 }

@@ -2,9 +2,11 @@
 //!
 //! It hears each word as it is handed in and each output as it comes out, keeps its own small books of them,
 //! and says what must not be: an instance lent twice, an answer that is missing or one too many, a start
-//! beyond a limit or into the unknown, an end without its cause, a lease that outlives its deadlines.
+//! beyond a limit or into the unknown, an end without its cause, a lease that outlives its deadlines, something
+//! said before it was written.
 
 mod hears;
+mod restarts;
 mod sees;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -35,9 +37,12 @@ pub(super) struct Judge {
     instances: BTreeMap<InstanceId, Seen>,
     leases: BTreeMap<LeaseId, Known>,
     live: BTreeSet<LeaseId>,
-    calls: BTreeMap<CallId, bool>,
+    /// Unanswered calls, and when they were heard.
+    calls: BTreeMap<CallId, Instant>,
     drains: BTreeMap<Scope, Instant>,
     strangers: BTreeMap<InstanceId, Instant>,
+    /// The last record that was said to be written.
+    written: u64,
 }
 
 /// An instance that was ordered.
@@ -46,6 +51,9 @@ struct Seen {
     pool: PoolName,
     /// What it was made from, and the newest description of an equal template.
     made: Arc<Pool>,
+    /// The record of its start, and whether its start was ordered.
+    record: u64,
+    ordered: bool,
     ready: bool,
     stop: bool,
     /// A word told first that its container is there, or that its process runs.
@@ -58,6 +66,8 @@ struct Seen {
     asked: bool,
     silences: u32,
     gone: bool,
+    /// It was warm when an earlier daemon ended, and has not answered since.
+    unseen: bool,
     lent: Option<LeaseId>,
     held: Option<(Bytes, Instant)>,
 }
@@ -72,6 +82,9 @@ struct Known {
     /// The pool's when it was asked for.
     deadlines: Deadlines,
     granted: Option<(InstanceId, Instant)>,
+    /// The record that it is accepted or granted by, and whether anybody was told.
+    record: u64,
+    told: bool,
     used: bool,
     active_at: Instant,
     deadline: Instant,
@@ -97,6 +110,7 @@ impl Judge {
             calls: BTreeMap::new(),
             drains: BTreeMap::new(),
             strangers: BTreeMap::new(),
+            written: 0,
         }
     }
 

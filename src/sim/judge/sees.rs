@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use super::{BELIEVED, Found, Judge, Known, LAG, OVERHEAD, Seen};
 use crate::control::message::{
-    Acquire, CallId, Cancelled, Deadline, End, Event, Failure, InstanceId, LeaseId, LeaseState, LeaseView,
-    Output, Reply, Scope, StopReason, What, Why,
+    Acquire, CallId, Cancelled, Deadline, End, Event, Failure, InstanceId, InstanceRecord,
+    InstanceRecordState, Interruption, LeaseId, LeaseRecordState, LeaseState, LeaseView, Output, Record,
+    Reply, Scope, StopReason, What, Why,
 };
 use crate::profile::{Pool, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
@@ -15,7 +16,13 @@ impl Judge {
     /// Something came out.
     pub(in crate::sim) fn see(&mut self, output: &Output) -> Found {
         match output {
-            Output::Start { instance, pool, made, .. } => self.see_start(*instance, pool, made),
+            Output::Start { instance, made, .. } => self.see_order(*instance, made),
+            Output::Record(number, record) => self.see_record(*number, record),
+            Output::Adopt { instance, .. } => {
+                let seen = self.instances.get(instance);
+                let there = seen.is_some_and(|seen| !seen.gone && !seen.stop);
+                hold(there, || format!("{instance} is adopted and is {seen:?}"))
+            }
             Output::Stop { instance, .. } => self.see_stop(*instance),
             Output::Probe { instance, probe } => {
                 let seen = self.instances.get_mut(instance).ok_or("a probe of nothing")?;
@@ -29,15 +36,51 @@ impl Judge {
         }
     }
 
-    fn see_start(&mut self, id: InstanceId, pool: &PoolName, made: &Arc<Pool>) -> Found {
+    /// What is decided is written down first; here it is judged, and later that nothing was said too early.
+    fn see_record(&mut self, number: u64, record: &Record) -> Found {
+        match record {
+            Record::Instance(InstanceRecord { id, pool, state: InstanceRecordState::Starting, .. }) => {
+                self.see_start(*id, pool, number)
+            }
+            Record::Gone(id) => {
+                if let Some(seen) = self.instances.get_mut(id).filter(|seen| !seen.ordered) {
+                    seen.gone = true;
+                }
+                Ok(())
+            }
+            Record::Lease(lease) => {
+                let known = self.leases.get_mut(&lease.id).ok_or("a record of an unknown lease")?;
+                let granted = matches!(lease.state, LeaseRecordState::Executing { used: false, .. });
+                let accepted = matches!(lease.state, LeaseRecordState::Queued { .. });
+                if (granted && !known.used) || accepted {
+                    (known.record, known.told) = (number, false);
+                }
+                Ok(())
+            }
+            Record::Instance(_) | Record::Drain(..) | Record::Undrained(_) => Ok(()),
+        }
+    }
+
+    fn see_order(&mut self, id: InstanceId, made: &Pool) -> Found {
+        let seen = self.instances.get_mut(&id).ok_or("a start that was not written down")?;
+        seen.ordered = true;
+        let right = seen.record <= self.written && !seen.gone && seen.made.template == made.template;
+        hold(right, || format!("{id} is started and is {seen:?}"))
+    }
+
+    fn see_start(&mut self, id: InstanceId, pool: &PoolName, record: u64) -> Found {
         let now = self.now;
         hold(self.engine, || format!("{id} is started while the engine is known not to answer"))?;
         hold(self.drain_of(pool).is_none(), || format!("{id} is started in {pool}, which is drained"))?;
-        let newest = self.profile.pools.get(pool) == Some(made);
-        hold(newest, || format!("{id} is started in {pool}, which the profile does not have so"))?;
+        let made = self.profile.pools.get(pool).cloned().map(Arc::new);
+        let made =
+            made.ok_or_else(|| format!("{id} is started in {pool}, which the profile does not have"))?;
+        let allowed = made.max_instances;
         let seen = Seen {
             pool: pool.clone(),
-            made: Arc::clone(made),
+            made,
+            record,
+            ordered: false,
             ready: false,
             stop: false,
             exists_at: None,
@@ -47,6 +90,7 @@ impl Judge {
             asked: false,
             silences: 0,
             gone: false,
+            unseen: false,
             lent: None,
             held: None,
         };
@@ -56,8 +100,7 @@ impl Judge {
         let most = self.profile.host.max_starts;
         hold(starting <= most as usize, || format!("{starting} starts are under way, {most} may be"))?;
         let many = there().filter(|seen| seen.pool == *pool).count();
-        let most = made.max_instances;
-        hold(many <= most as usize, || format!("{pool} has {many} instances, {most} may be"))?;
+        hold(many <= allowed as usize, || format!("{pool} has {many} instances, {allowed} may be"))?;
         let Some((memory, _)) = self.memory.filter(|(_, at)| now.since(*at) <= BELIEVED) else {
             return Err(format!("{id} is started and the host's memory is not known"));
         };
@@ -123,26 +166,48 @@ impl Judge {
     }
 
     fn see_reply(&mut self, call: CallId, reply: &Reply) -> Found {
-        hold(self.calls.remove(&call).is_some(), || format!("{call:?} has no question for {reply:?}"))?;
+        let heard = self.calls.remove(&call);
+        let heard = heard.ok_or_else(|| format!("{call:?} has no question for {reply:?}"))?;
         match reply {
             Reply::Lease(view) => {
+                self.see_told(view)?;
                 let known = self.leases.get(&view.id).ok_or("a lease that nobody asked for")?;
                 let queued = matches!(view.state, LeaseState::Queued { .. });
                 let blocks = known.call == call && !known.request.asynchronous;
                 hold(!(blocks && queued), || format!("{call:?} was to be answered with a decision"))?;
                 self.see_view(view)
             }
-            Reply::Leases(all) => all.iter().try_for_each(|view| self.see_view(view)),
+            Reply::Leases(all) => {
+                all.iter().try_for_each(|view| self.see_told(view))?;
+                all.iter().try_for_each(|view| self.see_view(view))
+            }
             Reply::Use { instance, .. } => {
                 let lent = self.instances.get(instance).and_then(|seen| seen.lent.as_ref());
                 let live = lent.is_some_and(|lease| !self.leases[lease].ended);
-                hold(live, || format!("{instance} may be used and is lent to {lent:?}"))
+                // An answer that has waited for a record says how it was.
+                hold(live || heard < self.now, || format!("{instance} may be used and is lent to {lent:?}"))
             }
             Reply::Pools(_) | Reply::Host(_) | Reply::Reloaded(_) | Reply::Refused(_) => Ok(()),
         }
     }
 
+    /// What is told of a lease must have been written.
+    fn see_told(&mut self, view: &LeaseView) -> Found {
+        let written = self.written;
+        let known = self.leases.get_mut(&view.id).ok_or("a view of a lease that nobody asked for")?;
+        let promised = match &view.state {
+            LeaseState::Executing { .. } => true,
+            LeaseState::Queued { .. } => known.request.asynchronous && known.granted.is_none(),
+            LeaseState::Ended { .. } => false,
+        };
+        known.told |= promised;
+        hold(!promised || known.record <= written, || format!("{view:?} is told before it is written"))
+    }
+
     fn see_view(&self, view: &LeaseView) -> Found {
+        if view.seen_at < self.now {
+            return Ok(()); // It has waited for a record, and says how it was.
+        }
         let known = self.leases.get(&view.id).ok_or("a view of a lease that nobody asked for")?;
         let (granted, ended) = (known.granted.map(|(instance, _)| instance), known.ended);
         let right = match &view.state {
@@ -191,7 +256,7 @@ impl Judge {
                 };
                 let right = match why {
                     StopReason::Died => seen.dead,
-                    StopReason::Unanswering => seen.silences >= 2,
+                    StopReason::Unanswering => seen.silences >= 2 || seen.unseen,
                     StopReason::Drain => self.drain_of(&seen.pool).is_some(),
                     StopReason::Removed => !self.profile.pools.contains_key(&seen.pool),
                     StopReason::Outdated => {
@@ -199,6 +264,9 @@ impl Judge {
                     }
                     StopReason::Used => seen.lent.is_some(),
                     StopReason::StartFailed | StopReason::Aged | StopReason::Surplus => seen.lent.is_none(),
+                    StopReason::Interrupted => {
+                        seen.lent.as_ref().is_none_or(|lease| self.leases[lease].ended)
+                    }
                     StopReason::Unknown => false,
                 };
                 hold(right, || format!("{id} stops for {why:?} and is {seen:?}"))
@@ -244,7 +312,7 @@ impl Judge {
         let now = self.now;
         let seen = self.instances.get_mut(&id).ok_or("something unknown is lent")?;
         let known = self.leases.get_mut(lease).ok_or("it is lent to nobody")?;
-        let fit = seen.ready && !seen.stop && !seen.gone && seen.pool == known.request.pool;
+        let fit = seen.ready && !seen.unseen && !seen.stop && !seen.gone && seen.pool == known.request.pool;
         hold(fit, || format!("{id} is lent and is {seen:?}"))?;
         hold(seen.lent.is_none(), || format!("{id} is lent to {lease} and was to {:?}", seen.lent))?;
         let free = known.granted.is_none() && !known.ended;
@@ -278,7 +346,9 @@ impl Judge {
             End::Expired(Deadline::Runtime) => seen.is_some() && due(known.deadline),
             End::Expired(Deadline::Idle) => seen.is_some() && known.used && due(idle),
             End::Expired(Deadline::FirstUse) => seen.is_some() && !known.used && due(idle),
-            End::Interrupted(_) => seen.is_some() && drain.is_some_and(due),
+            End::Interrupted(Interruption::Drain) => seen.is_some() && drain.is_some_and(due),
+            End::Interrupted(Interruption::HostLost | Interruption::PoolRemoved) => false,
+            End::Refused(Why::NotRecorded(_)) => !known.told,
             End::Refused(Why::HostDraining | Why::PoolDraining) => seen.is_none() && drain.is_some(),
             End::Refused(Why::PoolRemoved) => {
                 seen.is_none() && !self.profile.pools.contains_key(&known.request.pool)
@@ -289,6 +359,10 @@ impl Judge {
             }
         };
         hold(right, || format!("{lease} ended {end:?} and is {known:?} on {seen:?}"))?;
+        if let (End::Refused(Why::NotRecorded(_)), Some((id, _))) = (end, known.granted) {
+            // Nobody has had it: it may be lent again.
+            self.instances.get_mut(&id).expect("what was lent is known").lent = None;
+        }
         self.mark(lease, |known| known.ended = true);
         self.live.remove(lease);
         Ok(())

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use stoker::control::message::{
-    DrainView, Engine, HostView, InstanceId, LeaseId, LeaseState, LeaseView, Output, PoolView, Refusal,
-    Reply, Why,
+    DrainView, Engine, HostView, InstanceId, InstanceRecordState, LeaseId, LeaseRecordState, LeaseState,
+    LeaseView, Output, PoolView, Record, Refusal, Reply, Scope, Why,
 };
 use stoker::quantity::Instant;
 
@@ -19,7 +19,11 @@ fn span(span: Duration) -> String {
 }
 
 fn instance(id: InstanceId) -> String {
-    let letter = if id.run == super::RUN { 'i' } else { 'x' };
+    let letter = match id.run {
+        super::RUN => 'i',
+        run if run == super::RUN + 1 => 'j',
+        _ => 'x',
+    };
     format!("{letter}{}", id.count)
 }
 
@@ -32,6 +36,8 @@ pub(super) fn output(output: &Output) -> Vec<String> {
         Output::Stop { instance: id, grace: Duration::ZERO } => format!("stop {}", instance(*id)),
         Output::Stop { instance: id, grace } => format!("stop {} grace={}", instance(*id), span(*grace)),
         Output::Probe { instance: id, .. } => format!("probe {}", instance(*id)),
+        Output::Adopt { instance: id, pool, .. } => format!("adopt {} of {pool}", instance(*id)),
+        Output::Record(_, record) => format!("record {}", self::record(record)),
         Output::Reply(_, reply) => return self::reply("", reply),
         Output::Tell(event) => {
             let names = [
@@ -43,6 +49,42 @@ pub(super) fn output(output: &Output) -> Vec<String> {
             format!("~ {}: {}", names.join(" "), event.what).replace("~ : ", "~ ")
         }
     }]
+}
+
+fn record(record: &Record) -> String {
+    match record {
+        Record::Lease(lease) => {
+            let state = match &lease.state {
+                LeaseRecordState::Queued { deadline, .. } => format!("queued until {}", at(*deadline)),
+                LeaseRecordState::Executing { instance: id, used, deadline, .. } => {
+                    let used = if *used { " used" } else { "" };
+                    format!("executing on {} until {}{used}", instance(*id), at(*deadline))
+                }
+                LeaseRecordState::Ended { end, .. } => format!("{}: {end}", end.code()),
+            };
+            format!("{} {state}", lease.id)
+        }
+        Record::Instance(it) => {
+            let state = match it.state {
+                InstanceRecordState::Starting => "starting",
+                InstanceRecordState::Warm { .. } => "warm",
+                InstanceRecordState::Stopping => "stopping",
+            };
+            format!("{} {state}", instance(it.id))
+        }
+        Record::Gone(id) => format!("{} gone", instance(*id)),
+        Record::Drain(scope, drain) => {
+            format!("drain of {} until {}", self::scope(scope), at(drain.deadline))
+        }
+        Record::Undrained(scope) => format!("no drain of {}", self::scope(scope)),
+    }
+}
+
+fn scope(scope: &Scope) -> String {
+    match scope {
+        Scope::Host => "the host".into(),
+        Scope::Pool(name) => name.to_string(),
+    }
 }
 
 /// An answer to the call of this name.

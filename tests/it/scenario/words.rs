@@ -3,7 +3,9 @@
 //! ```text
 //! engine up | engine down WHY
 //! sample [memory=TOTAL/AVAILABLE] [cores=N] [i1=HELD]…     `?` for what cannot be read
-//! no samples | show events | pass
+//! no samples | show events | show records | pass
+//! no writes | writes again | unwritten WHY                 records are written at once, unless
+//! restart                                                 the next daemon, whose instances are `j1`, …
 //! listed [i1 | i1! | x1]… [asked=TIME]                     `!` does not run, `x` is nobody's
 //! created | started | ready | gone i1      exited i1 CODE   probed i1 yes|no   unstoppable i1 WHY
 //! failed i1 image | died CODE | engine WHY
@@ -17,8 +19,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use stoker::control::message::{
-    Acquire, Call, Engine, Exit, HostMemory, Input, InstanceId, LeaseId, Listing, News, Scope, StartFailure,
-    Tenant, WaitFor,
+    Acquire, Call, Engine, Exit, HostMemory, Input, InstanceId, LeaseId, Listing, News, Process, Scope,
+    StartFailure, Tenant, WaitFor,
 };
 use stoker::profile::{ClassName, PoolName};
 use stoker::quantity::{Bytes, Instant, MilliCpu, parse_duration};
@@ -27,6 +29,12 @@ use stoker::quantity::{Bytes, Instant, MilliCpu, parse_duration};
 #[derive(Debug)]
 pub(super) enum Said {
     Events,
+    Records,
+    /// Whether records are written.
+    Writes(bool),
+    /// What was given out cannot be written.
+    Unwritten(String),
+    Restart,
     Samples(bool),
     Pass,
     Sample {
@@ -64,6 +72,11 @@ pub(super) fn read(line: &str) -> Result<(Instant, Said), Wrong> {
         ["show", "events"] => Said::Events,
         ["no", "samples"] => Said::Samples(false),
         ["samples", "again"] => Said::Samples(true),
+        ["show", "records"] => Said::Records,
+        ["no", "writes"] => Said::Writes(false),
+        ["writes", "again"] => Said::Writes(true),
+        ["unwritten", ref why @ ..] => Said::Unwritten(why.join(" ")),
+        ["restart"] => Said::Restart,
         ["pass"] => Said::Pass,
         ["sample", ref figures @ ..] => sample(figures)?,
         ["hangup", name] => Said::HungUp(name.into()),
@@ -90,7 +103,8 @@ fn instance(name: &str) -> Result<InstanceId, Wrong> {
     let count = count.parse().map_err(|_| format!("no instance is named {name}"))?;
     match letter {
         "i" => Ok(InstanceId { run: super::RUN, count }),
-        "x" => Ok(InstanceId { run: super::RUN + 1, count }),
+        "j" => Ok(InstanceId { run: super::RUN + 1, count }),
+        "x" => Ok(InstanceId { run: super::RUN + 9, count }),
         _ => Err(format!("no instance is named {name}")),
     }
 }
@@ -139,7 +153,10 @@ fn input(at: Instant, words: &[&str]) -> Result<Option<Input>, Wrong> {
             Ok(Some(Input::Active(lease(name), Instant::BOOT.after(when))))
         }
         ["created", name] => news(name, News::Created),
-        ["started", name] => news(name, News::Started),
+        ["started", name] => {
+            let id = instance(name)?;
+            news(name, News::Started(Process { pid: id.count, began: 1 }))
+        }
         ["ready", name] => news(name, News::Ready),
         ["gone", name] => news(name, News::Gone),
         ["exited", name, code] => news(name, News::Exited(exit(code)?)),
