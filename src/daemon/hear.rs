@@ -55,7 +55,7 @@ impl Ears {
 
 impl Hearing {
     /// Only what is written from now on.
-    pub(super) fn from_now(mut self) -> Hearing {
+    pub(super) fn news_only(mut self) -> Hearing {
         let now = UNIX_EPOCH + Duration::from_millis(u64::try_from(clock::wall_ms()).unwrap_or(0));
         self.after = Some(humantime::format_rfc3339_nanos(now).to_string());
         self

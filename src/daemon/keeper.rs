@@ -82,7 +82,7 @@ impl Keepers {
     ) {
         let (sender, stops) = mpsc::channel(STOPS);
         self.stops.insert(instance, sender);
-        let hearing = self.ears.open(instance, name, &pool).map(Hearing::from_now);
+        let hearing = self.ears.open(instance, name, &pool).map(Hearing::news_only);
         let keeper = Keeper { world: self.world.clone(), instance, hearing };
         let expected = self.world.gateway.expect(instance);
         tokio::spawn(async move { keeper.take_over(&pool, process, expected, stops).await });

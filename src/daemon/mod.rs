@@ -88,8 +88,7 @@ impl World {
 /// # Errors
 /// When something that it cannot do without cannot be had.
 pub async fn run(profile: HostProfile, layers: Layers, places: Places) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    let told_to_end = told_to_end()?;
     // Listened to before anything else, as its default is to end the process.
     let hang_up = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
     files::take_all(&profile)?;
@@ -150,8 +149,9 @@ pub async fn run(profile: HostProfile, layers: Layers, places: Places) -> anyhow
         ended = &mut serving => ended.context("the server broke")?,
         ended = tokio::spawn(reloading) => ended.context("the reloader broke")?,
         ended = tokio::spawn(follow) => ended.context("the engine's follower broke")?,
-        _ = terminate.recv() => tracing::info!(message_id = catalog::ENDING.id, "told to end, leaving instances as they are"),
-        _ = interrupt.recv() => tracing::info!(message_id = catalog::ENDING.id, "told to end, leaving instances as they are"),
+        () = told_to_end => {
+            tracing::info!(message_id = catalog::ENDING.id, "told to end, leaving instances as they are");
+        }
     }
     // Questions are answered by the loop, so the server ends first.
     drop(end);
@@ -164,6 +164,18 @@ pub async fn run(profile: HostProfile, layers: Layers, places: Places) -> anyhow
     notify.stopping();
     last_word.wait();
     Ok(())
+}
+
+/// Resolves at SIGTERM or SIGINT; they are listened to from here on.
+fn told_to_end() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
 }
 
 /// Opens the store, reads what an earlier daemon wrote, and starts the thread that writes.

@@ -148,10 +148,10 @@ async fn a_changed_template_and_a_removed_pool_end_what_was_made_for_them() {
     );
     assert_eq!(host.sh(&host.acquire("sandbox").await.id, "echo $CHANGED").await.stdout, "yes\n");
     assert!(containers(&host).await != before);
-    // Of a pool that is gone nothing can be shown; its end is in the store, and its container goes as nobody's.
-    let gone = problem(host.client.get::<LeaseBody>(&format!("/v1/leases/{}", lost.id)).await);
-    assert_eq!(gone.kind, "urn:stoker:no_such_lease");
+    let gone = host.lease(&lost.id).await;
+    assert_eq!((gone.state.as_str(), gone.reason.as_deref()), ("interrupted", Some("pool_removed")));
     assert_eq!(host.logged("lease interrupted: the host profile has its pool no more"), 1);
+    // Its container goes as nobody's.
     let instance = lost.instance.unwrap();
     until("its container is gone", async || host.engine.container_of(&instance).await, Option::is_none).await;
 }

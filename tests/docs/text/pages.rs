@@ -58,6 +58,10 @@ const FILES: &[Item] = &[
         "The operator's. See stoker.host(5) for their order.",
     ),
     ("/run/stoker.sock", "The API: HTTP and JSON, for root and the group that owns it."),
+    (
+        "/var/lib/stoker/stoker.db",
+        "What must outlive the daemon: leases, instances and drains, with a history of ended leases.",
+    ),
 ];
 
 const ENVIRONMENT: &[Item] = &[
@@ -71,10 +75,17 @@ const ENVIRONMENT: &[Item] = &[
         "JOURNAL_STREAM",
         "Set by systemd where standard error is the journal: entries then go there with their fields.",
     ),
+    ("STATE_DIRECTORY", "The folder of the records, where --state does not say, as StateDirectory= sets it."),
+    (
+        "NOTIFY_SOCKET, WATCHDOG_USEC, LISTEN_FDS",
+        "As systemd sets them for Type=notify, WatchdogSec= and a socket unit.",
+    ),
 ];
 
 const TOOL_ENVIRONMENT: &[Item] = &[
     ("STOKER_SOCKET", "Where stokerd serves, where --socket does not say."),
+    ("STATE_DIRECTORY", "The folder of stokerd's records for reap, where --state does not say."),
+    ("DOCKER_HOST", "The container engine for reap, where --engine does not say."),
     (
         "CONFIGURATION_DIRECTORY",
         "The folder of the operator's layers for the profile commands, instead of /etc/stoker.",
