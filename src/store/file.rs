@@ -9,7 +9,7 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
 
 /// The file's name in its folder; SQLite keeps a log and an index beside it.
-pub const FILE: &str = "stoker.db";
+const FILE: &str = "stoker.db";
 
 /// An operator who looks with `sqlite3` holds a lock for milliseconds.
 const BUSY: Duration = Duration::from_secs(1);

@@ -13,8 +13,9 @@
 //! as soon as the kernel has it, which takes some 20 µs. `synchronous = NORMAL` leaves it there: a host that loses its
 //! power loses the last of these commits, and with them nothing, since the containers they speak of are gone as well.
 //! A batch with an accepted request or a lease's end in it ([`survives_host`]) is committed under `synchronous = FULL`,
-//! which waits for the platter; everything that was committed before it is then there too. The file is never damaged
-//! by a loss of power in either mode. The log is moved into the file when nobody waits, so that no grant does.
+//! which waits for the platter; everything that was committed before it is then there too, and a grant in the same
+//! batch waits with it. The file is never damaged by a loss of power in either mode. The log is moved into the file
+//! when nobody waits, so that no grant does.
 //!
 //! **What goes wrong.** A row that does not read is moved to the table `aside` and reported; the rest counts. A file that
 //! is no database any more is renamed aside, and an empty one begun: then nothing says whether a container was
@@ -35,7 +36,7 @@ mod row;
 mod tests;
 mod writer;
 
-pub use file::{FILE, Store, StoreError};
+pub use file::{Store, StoreError};
 pub use read::Found;
 pub use row::{Kept, KeptInstance};
 pub use writer::{Batch, Entry, LastWrite, Outcome, Writer};
