@@ -47,11 +47,11 @@ PACKAGE := STOKER_BUILD="$$(git describe --always --dirty 2>/dev/null || echo un
     SOURCE_DATE_EPOCH="$$(git log -1 --format=%ct 2>/dev/null || stat -c %Y Cargo.lock)" CARGO_INCREMENTAL=0 \
     RUSTFLAGS="--remap-path-prefix=$$PWD=. --remap-path-prefix=$${CARGO_HOME:-$$HOME/.cargo}=cargo" \
     CARGO_TARGET_DIR=target/package
-# tool NAME: installs a cargo tool of that name where there is none.
-tool = command -v cargo-$(1) >/dev/null || cargo install --locked cargo-$(1)
+# tool NAME VERSION: installs a cargo tool of that name where there is none.
+tool = command -v cargo-$(1) >/dev/null || cargo install --locked cargo-$(1)@$(2)
 
 deb: docs ## build the package for Debian and Ubuntu (target/deb)
-	$(call tool,deb)
+	$(call tool,deb,3.8.0)
 	rm -rf target/deb && mkdir -p target/deb
 	$(PACKAGE) cargo deb --locked --output target/deb/
 	@ls target/deb/*.deb
@@ -61,12 +61,12 @@ tarball: deb ## build the archive for other distributions (target/tarball)
 	packaging/tarball.sh target/deb/*.deb target/tarball
 
 sbom: cargo ## list what is built in, as CycloneDX (target/sbom/stoker.cdx.json)
-	$(call tool,cyclonedx)
+	$(call tool,cyclonedx,0.5.9)
 	SOURCE_DATE_EPOCH="$$(git log -1 --format=%ct)" cargo cyclonedx --format json --spec-version 1.5 --describe crate
 	mkdir -p target/sbom && mv stoker.cdx.json target/sbom/
 
 audit: cargo ## ask for unfit licences and known faults of what is built in (these from the network)
-	$(call tool,deny)
+	$(call tool,deny,0.20.2)
 	cargo deny --offline check licenses bans sources
 	cargo deny check advisories
 

@@ -97,10 +97,7 @@ pub async fn run(profile: HostProfile, layers: Layers, places: Places) -> anyhow
         Some(name) => name.clone(),
         None => host_name().context("cannot read the host's name")?,
     };
-    let alone = lock::take(&host)?;
-    if alone.is_hollow() {
-        tracing::warn!("a stranger has the name of host `{host}`'s lock, going on without it");
-    }
+    let _alone = take_lock(&host)?;
     let (facts, incoming) = mpsc::channel(FACTS);
     let acks = facts.clone();
     let (first, records, last_write) = remember(&places.state, &profile, (&host, &boot), move |outcome| {
@@ -164,6 +161,14 @@ pub async fn run(profile: HostProfile, layers: Layers, places: Places) -> anyhow
     notify.stopping();
     last_word.wait();
     Ok(())
+}
+
+fn take_lock(host: &str) -> anyhow::Result<lock::Alone> {
+    let alone = lock::take(host)?;
+    if alone.is_hollow() {
+        tracing::warn!("a stranger has the name of host `{host}`'s lock, going on without it");
+    }
+    Ok(alone)
 }
 
 /// Resolves at SIGTERM or SIGINT; they are listened to from here on.

@@ -52,6 +52,16 @@ scratch=$(mktemp -d "${TMPDIR:-/var/tmp}/stoker-host.XXXXXX")
 # shellcheck source=tests/host/disk.sh
 . "$here/disk.sh"
 
+# packages FOLDER: the package, and one of an earlier version with the same in it, to upgrade from.
+packages() {
+    cd "$here/../.." || return
+    # The version is the Makefile's.
+    command -v cargo-deb || cargo install --locked cargo-deb@3.8.0 || return
+    make docs && for version in 0.0.1 0.0.2; do
+        cargo deb --profile dev --no-build --strip --no-dbgsym --deb-version "$version" --output "$1/stoker-$version.deb" || return
+    done
+}
+
 # What the guest is handed: one folder, as a disk that is only read.
 payload() {
     local folder=$scratch/payload target=$here/../.. tests check
@@ -61,10 +71,10 @@ payload() {
     tests=$(cd "$target" && cargo test --lib --no-run --message-format=json 2>/dev/null |
         sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
     target=$(dirname "$(dirname "$tests")") # which is elsewhere with CARGO_TARGET_DIR
-    cp "$target/stokerd" "$target/stokerctl" "$folder/bin/"
     cp "$tests" "$folder/bin/stoker-tests"
     strip "$folder"/bin/* # a tenth remains, and the guest reads it from an emulated disk
-    cp -r "$here/guest" "$here/../../units" "$folder/"
+    cp -r "$here/guest" "$folder/"
+    packages "$folder" >"$scratch/packages.log" 2>&1 || { tail -n 20 "$scratch/packages.log"; say "FAILED host test: no package"; exit 1; }
     mkdir "$folder/checks"
     for check in "${checks[@]}"; do cp "$here/checks/$check"* "$folder/checks/"; done
     docker save stoker/tiny:latest >"$folder/tiny.tar" || { say "there is no image stoker/tiny; packaging/images/build.sh makes it"; exit 69; }

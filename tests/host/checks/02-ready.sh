@@ -3,17 +3,21 @@
 # shellcheck source=tests/host/guest/lib.sh
 . /payload/guest/lib.sh
 
-groupadd --system stoker
-cp /payload/bin/stokerd /payload/bin/stokerctl /usr/bin/
-mkdir -p /etc/stoker
+dpkg -i /payload/stoker-0.0.1.deb
+for unit in stokerd.service stokerd.socket; do equal "$unit after the installation" "$(systemctl show -P ActiveState "$unit")" inactive; done
+equal "the folder of records" "$(stat -c '%U %a' /var/lib/stoker)" "root 700"
+# As it is installed it says what is missing, and is not tried again.
+if stokerd --check 2>/run/unedited; then fail "a profile without pools is taken"; fi
+grep -q "at least one pool is required" /run/unedited || fail "it does not say what is missing: $(cat /run/unedited)"
 cp /payload/guest/host.toml /etc/stoker/
-cp /payload/units/stoker* /usr/lib/systemd/system/
-systemctl daemon-reload
-systemctl enable -q --now stokerd.socket stoker-drain.service
+stokerctl profile check
+systemctl enable -q stokerd.service
+systemctl start stokerd.socket
 equal "the socket" "$(stat -c '%U %G %a' /run/stoker.sock)" "root stoker 660"
 equal "stokerd before anybody asks" "$(systemctl show -P ActiveState stokerd)" inactive
 stokerctl status
 equal "stokerd afterwards" "$(systemctl show -P ActiveState stokerd)" active
+for unit in stoker-drain.service stoker-reap.timer; do equal "$unit" "$(systemctl is-active "$unit") $(systemctl is-enabled "$unit")" "active enabled"; done
 ready
 equal "the answer of /readyz" "$(curl -so /dev/null -w '%{http_code}' --unix-socket /run/stoker.sock http://stoker/readyz)" 200
 for pool in browser sandbox; do equal "the stock of $pool" "$(pool "$pool" warm)" 1; done
