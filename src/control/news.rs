@@ -168,14 +168,16 @@ impl Controller {
         let pool = self.pool(&home);
         let instance = &pool.instances[&id];
         let took = now.since(instance.born);
-        let life = match instance.life {
+        let (life, what) = match instance.life {
             Life::Starting { .. } => {
                 let life = pool.warm_life(id, now);
                 pool.last_start = Some(took);
                 pool.fortune.succeeded();
-                life
+                (life, What::InstanceWarm(took))
             }
-            Life::Unseen { since, expires, .. } => pool.seen_life(id, now, since, expires),
+            Life::Unseen { since, expires, .. } => {
+                (pool.seen_life(id, now, since, expires), What::InstanceFound)
+            }
             // Said twice, or it is being stopped already.
             Life::Warm { .. } | Life::Leased { .. } | Life::Stopping { .. } => return,
         };
@@ -185,7 +187,7 @@ impl Controller {
         instance.runs_since.get_or_insert(now);
         self.set_instance_timer(id);
         self.record_instance(id);
-        self.tell(What::InstanceWarm(took), Some(&home), Some(id));
+        self.tell(what, Some(&home), Some(id));
     }
 
     /// Counts a failed start against its pool, also one that was found out late, and clears away what there

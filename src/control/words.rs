@@ -264,6 +264,7 @@ impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             What::InstanceStarting => write!(f, "instance is being started"),
+            What::InstanceFound => write!(f, "instance of an earlier daemon is warm"),
             What::InstanceWarm(took) => write!(f, "instance is warm after {}", show_duration(*took)),
             What::InstanceStartFailed(why) => write!(f, "instance could not be started: {why}"),
             What::InstanceStopping(why) => write!(f, "instance is being stopped: {why}"),

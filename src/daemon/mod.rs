@@ -26,10 +26,12 @@ mod turn;
 
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
+use tokio::time::sleep;
 
 use self::engine::{Address, Slot};
 use self::journal::{Journal, Lines};
@@ -47,11 +49,16 @@ use crate::gateway::Gateway;
 use crate::netns::Netns;
 use crate::profile::{HostProfile, Layers};
 use crate::store::clock::Moment;
-use crate::store::{LastWrite, Outcome, Store, Writer, lock};
+use crate::store::lock::{self, LockError};
+use crate::store::{LastWrite, Outcome, Store, Writer};
 use crate::systemd::{Notify, Pulse, catalog};
 
 /// Facts that may stand before the loop; who brings one waits when it is behind.
 const FACTS: usize = 1024;
+
+/// How long the daemon waits for the lock of its host, and how often it looks.
+const LOCKED_WITHIN: Duration = Duration::from_secs(5);
+const LOCK_AGAIN: Duration = Duration::from_millis(100);
 
 /// Where things are on this host.
 #[derive(Debug)]
@@ -97,7 +104,7 @@ pub async fn run(profile: HostProfile, layers: Layers, places: Places) -> anyhow
         Some(name) => name.clone(),
         None => host_name().context("cannot read the host's name")?,
     };
-    let _alone = take_lock(&host)?;
+    let _alone = take_lock(&host).await?;
     let (facts, incoming) = mpsc::channel(FACTS);
     let acks = facts.clone();
     let (first, records, last_write) = remember(&places.state, &profile, (&host, &boot), move |outcome| {
@@ -163,8 +170,15 @@ pub async fn run(profile: HostProfile, layers: Layers, places: Places) -> anyhow
     Ok(())
 }
 
-fn take_lock(host: &str) -> anyhow::Result<lock::Alone> {
-    let alone = lock::take(host)?;
+/// Whoever has it may be `stokerctl reap`, which is done in a moment.
+async fn take_lock(host: &str) -> anyhow::Result<lock::Alone> {
+    let until = clock::now().after(LOCKED_WITHIN);
+    let alone = loop {
+        match lock::take(host) {
+            Err(LockError::Taken(_)) if clock::now() < until => sleep(LOCK_AGAIN).await,
+            taken => break taken?,
+        }
+    };
     if alone.is_hollow() {
         tracing::warn!("a stranger has the name of host `{host}`'s lock, going on without it");
     }

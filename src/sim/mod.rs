@@ -101,6 +101,8 @@ struct World {
     profile: Arc<HostProfile>,
     /// That, and what may hold for a while.
     profiles: Vec<Arc<HostProfile>>,
+    /// Which of them is in the files: the one that was last asked to be reloaded, heard or not.
+    files: usize,
     faults: Faults,
     memory: Bytes,
     cores: MilliCpu,
@@ -211,6 +213,7 @@ impl World {
             over: false,
             seen_pools: None,
             checked: options.checked,
+            files: 0,
             profiles: [profile.clone()].into_iter().chain(others).collect(),
             judge: Judge::new(profile.clone()),
             report: Report::default(),
@@ -314,6 +317,7 @@ impl World {
     }
 
     fn reload(&mut self, number: usize) {
+        self.files = number;
         let profile = Box::new((*self.profiles[number]).clone());
         self.ask(Call::Reload(profile), Asked::Other);
     }

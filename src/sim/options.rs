@@ -105,8 +105,6 @@ impl Options {
             full: often(1) == 1,
             restarts: often(2) > 0,
         };
-        // Not both in one run: which profile a new daemon reads would be one more thing to be drawn and judged.
-        let faults = Faults { reloads: faults.reloads && !faults.restarts, ..faults };
         let (profile, memory, cores) = host(&mut rng, true);
         let others = (0..3).map(|_| host(&mut rng, false).0).collect();
         Options {

@@ -81,6 +81,7 @@ impl Report {
             What::StoreLost(_) => self.count("store lost"),
             What::InstanceStarting
             | What::InstanceWarm(_)
+            | What::InstanceFound
             | What::InstanceGone
             | What::LeaseQueued
             | What::RequestRefused(_)

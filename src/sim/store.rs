@@ -12,7 +12,8 @@ use std::time::Duration;
 use super::callers::{Act, Asked};
 use super::{Happening, World};
 use crate::control::Controller;
-use crate::control::message::{Input, LeaseRecordState, Record, Recovered, Subject};
+use crate::control::message::{Input, InstanceId, LeaseRecordState, Record, Recovered, Subject};
+use crate::profile::{HostProfile, Template};
 
 /// What is on the disk, and what is on its way there.
 #[derive(Debug, Default)]
@@ -23,6 +24,8 @@ pub(super) struct Store {
     last: u64,
     /// What was given out and is not written yet.
     queue: VecDeque<Vec<(u64, Record)>>,
+    /// What each instance was made from, when it was first written down.
+    made: BTreeMap<InstanceId, Template>,
     pub(super) full: bool,
 }
 
@@ -39,13 +42,17 @@ impl Store {
         }
     }
 
-    /// All that was written, as the next daemon reads it.
-    fn read(&self) -> Recovered {
+    /// All that was written, as the next daemon reads it beside its profile.
+    fn read(&self, profile: &HostProfile) -> Recovered {
         let mut recovered = Recovered { last: self.last, ..Recovered::default() };
         for record in self.written.values().cloned() {
             match record {
                 Record::Lease(lease) => recovered.leases.push(*lease),
-                Record::Instance(instance) => recovered.instances.push(instance),
+                Record::Instance(instance) => {
+                    let pool = profile.pools.get(&instance.pool);
+                    let fits = pool.is_some_and(|pool| self.made.get(&instance.id) == Some(&pool.template));
+                    if fits { &mut recovered.instances } else { &mut recovered.outdated }.push(instance);
+                }
                 Record::Drain(scope, drain) => recovered.drains.push((scope, drain)),
                 Record::Gone(_) | Record::Undrained(_) => {}
             }
@@ -59,6 +66,13 @@ impl World {
     pub(super) fn give_out(&mut self, batch: Vec<(u64, Record)>) {
         if batch.is_empty() {
             return;
+        }
+        for (_, record) in &batch {
+            if let Record::Instance(instance) = record
+                && let Some(made) = self.controller.made_of(instance.id)
+            {
+                self.store.made.entry(instance.id).or_insert_with(|| made.template.clone());
+            }
         }
         self.store.queue.push_back(batch);
         // A disk at work takes its time now and then; longer than this the daemon does not wait for it.
@@ -125,16 +139,16 @@ impl World {
     pub(super) fn begin(&mut self) -> Result<(), String> {
         self.down = false;
         self.run += 1;
-        let profile = (*self.profile).clone();
-        self.controller = Controller::new(profile, "simulated".into(), self.run, self.now);
-        let recovered = self.store.read();
+        let profile = self.profiles[self.files].clone();
+        self.controller = Controller::new((*profile).clone(), "simulated".into(), self.run, self.now);
+        let recovered = self.store.read(&profile);
         let executing = |lease: &&crate::control::message::LeaseRecord| {
             matches!(lease.state, LeaseRecordState::Executing { .. })
         };
         for _ in recovered.leases.iter().filter(executing) {
             self.report.count("leases kept");
         }
-        self.judge.begin(self.now);
+        self.judge.begin(self.now, &profile);
         self.hear(Input::Recovered(Box::new(recovered)))
     }
 }

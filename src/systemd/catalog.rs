@@ -66,6 +66,9 @@ messages! {
     /// An instance is warm.
     INSTANCE_WARM = "8fcb0e36fd48989346e73551f9a5ebd1", "An instance of pool @STOKER_POOL@ is warm",
         "It answered its probe @STOKER_TOOK_MS@ ms after its start was ordered, and can be lent.";
+    /// An instance of an earlier daemon is warm.
+    INSTANCE_FOUND = "0f2853301ec03386e99255db30e03bc7", "An instance of pool @STOKER_POOL@ was taken over",
+        "It was warm when the daemon before this one ended, and it answers: it can be lent as before.";
     /// A start failed.
     INSTANCE_START_FAILED = "900e9bff5f724b0e913905baad811c6d", "An instance of pool @STOKER_POOL@ could not be started",
         "What was made of it is removed. Further starts of the pool wait, a little longer after each failure\n\
@@ -173,6 +176,7 @@ pub fn of(what: &What) -> &'static Message {
     match what {
         What::InstanceStarting => &INSTANCE_STARTING,
         What::InstanceWarm(_) => &INSTANCE_WARM,
+        What::InstanceFound => &INSTANCE_FOUND,
         What::InstanceStartFailed(_) => &INSTANCE_START_FAILED,
         What::InstanceStopping(_) => &INSTANCE_STOPPING,
         What::InstanceStuck(..) => &INSTANCE_STUCK,

@@ -27,6 +27,8 @@ pub enum What {
     InstanceStarting,
     /// It became warm after this long.
     InstanceWarm(Duration),
+    /// It was warm when an earlier daemon ended, and answers.
+    InstanceFound,
     /// A start came to nothing.
     InstanceStartFailed(StartFailure),
     /// It is being stopped, for this reason.

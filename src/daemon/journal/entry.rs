@@ -102,6 +102,7 @@ fn is_trouble(what: &What) -> bool {
         | What::TelemetryLost(_)
         | What::ReloadRefused(_) => true,
         What::InstanceStarting
+        | What::InstanceFound
         | What::InstanceWarm(_)
         | What::InstanceStopping(_)
         | What::InstanceGone
@@ -126,7 +127,7 @@ fn is_trouble(what: &What) -> bool {
 fn state_and_reason(what: &What) -> (&'static str, Option<&'static str>) {
     match what {
         What::InstanceStarting => ("starting", None),
-        What::InstanceWarm(_) => ("warm", None),
+        What::InstanceWarm(_) | What::InstanceFound => ("warm", None),
         What::InstanceStartFailed(_) => ("start_failed", None),
         What::InstanceStopping(why) => ("stopping", Some(why.code())),
         What::InstanceStuck(..) => ("stuck", None),
@@ -176,6 +177,7 @@ impl Numbers {
                 StartFailure::Died(Exit { code }) | StartFailure::DiedYoung(Exit { code }),
             ) => Numbers { exit: *code, ..none },
             What::InstanceStarting
+            | What::InstanceFound
             | What::InstanceStartFailed(_)
             | What::InstanceStopping(_)
             | What::InstanceGone

@@ -88,6 +88,7 @@ fn kind(event: &Event) -> Option<Kind> {
         What::StoreBack => of("store_back", ""),
         What::InstanceStarting
         | What::InstanceWarm(_)
+        | What::InstanceFound
         | What::InstanceStopping(_)
         | What::InstanceStuck(..)
         | What::InstanceGone

@@ -1,11 +1,13 @@
 //! What a killed daemon may have forgotten, and what not: all that anybody was told is on the disk.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::{Found, Judge};
 use crate::control::message::{
-    InstanceId, InstanceRecordState, LeaseId, LeaseRecord, LeaseRecordState, Record, Subject,
+    InstanceId, InstanceRecordState, LeaseId, LeaseRecord, LeaseRecordState, Record, Scope, Subject,
 };
+use crate::profile::HostProfile;
 use crate::quantity::Instant;
 
 type Disk = BTreeMap<Subject, Record>;
@@ -42,8 +44,21 @@ impl Judge {
     }
 
     /// The next daemon begins: what nobody could do meanwhile counts from here.
-    pub(in crate::sim) fn begin(&mut self, now: Instant) {
+    pub(in crate::sim) fn begin(&mut self, now: Instant, profile: &Arc<HostProfile>) {
         self.now = now;
+        self.profile = profile.clone();
+        self.drains.retain(|scope, _| match scope {
+            Scope::Host => true,
+            Scope::Pool(pool) => profile.pools.contains_key(pool),
+        });
+        for seen in self.instances.values_mut().filter(|seen| !seen.gone) {
+            match profile.pools.get(&seen.pool) {
+                // What another template was like is not written down: all count as the present one.
+                Some(pool) => seen.made = Arc::new(pool.clone()),
+                // Of a pool that the profile does not have what is left belongs to nobody.
+                None => seen.gone = true,
+            }
+        }
         for id in &self.live {
             self.leases.get_mut(id).expect("what lives is known").active_at = now;
         }

@@ -260,7 +260,8 @@ impl Judge {
                     StopReason::Drain => self.drain_of(&seen.pool).is_some(),
                     StopReason::Removed => !self.profile.pools.contains_key(&seen.pool),
                     StopReason::Outdated => {
-                        self.is_outdated(seen) && seen.lent.is_none() && !self.is_awaited(&seen.pool)
+                        let exchanged = self.is_outdated(seen) && !self.is_awaited(&seen.pool);
+                        seen.lent.is_none() && (exchanged || seen.unseen)
                     }
                     StopReason::Used => seen.lent.is_some(),
                     StopReason::StartFailed | StopReason::Aged | StopReason::Surplus => seen.lent.is_none(),
@@ -347,7 +348,10 @@ impl Judge {
             End::Expired(Deadline::Idle) => seen.is_some() && known.used && due(idle),
             End::Expired(Deadline::FirstUse) => seen.is_some() && !known.used && due(idle),
             End::Interrupted(Interruption::Drain) => seen.is_some() && drain.is_some_and(due),
-            End::Interrupted(Interruption::HostLost | Interruption::PoolRemoved) => false,
+            End::Interrupted(Interruption::PoolRemoved) => {
+                seen.is_some() && !self.profile.pools.contains_key(&known.request.pool)
+            }
+            End::Interrupted(Interruption::HostLost) => false,
             End::Refused(Why::NotRecorded(_)) => !known.told,
             End::Refused(Why::HostDraining | Why::PoolDraining) => seen.is_none() && drain.is_some(),
             End::Refused(Why::PoolRemoved) => {

@@ -4,6 +4,7 @@
 . /payload/guest/lib.sh
 
 lease=$(stokerctl acquire sandbox)
+ready # what is being started at that moment would be ended
 before=$(containers)
 [[ -n $before && -n $lease ]]
 pid=$(systemctl show -P MainPID stokerd)
