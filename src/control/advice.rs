@@ -52,6 +52,7 @@ impl Ends {
             Why::HostDraining | Why::PoolDraining | Why::NoTelemetry(_) | Why::EngineUnreachable(_) => {
                 LONGEST
             }
+            Why::UnderPressure { until, .. } => until.since(now),
             Why::Backoff { until, .. } => self.pace(now, queued, start).max(until.since(now)),
             Why::WaitExpired { blocked_by: Some(why), .. } => {
                 return self.advise(now, (queued, start), why, lease);
@@ -62,6 +63,8 @@ impl Ends {
             | Why::MemoryAvailable { .. }
             | Why::Cpu { .. }
             | Why::MaxInstances { .. }
+            | Why::CpuPressure { .. }
+            | Why::Recovering { .. }
             | Why::Starts { .. } => self.pace(now, queued, start),
         };
         Some(spread(wait.min(LONGEST), lease))

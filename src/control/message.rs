@@ -1,15 +1,18 @@
 //! Every word spoken to the controller or by it. Reading this page is reading the product.
 //!
-//! What it shows of itself is in `views`, what it tells the journal in `events`.
+//! What it shows of itself is in `views`, what it tells the journal in `events`, and what concerns memory
+//! pressure in `pressure`.
 //!
 //! [`Input`] is what the world, the callers and the operator say; [`Output`] is what the controller
 //! wants done or said. What is seen ([`Sample`], [`Listing`], [`News`]) is whole and never a
 //! difference, so that a word that was lost is healed by the next. A refusal is an answer, not an error.
 
 mod events;
+mod pressure;
 mod views;
 
 pub use events::{Event, StopReason, What};
+pub use pressure::{Ceilings, CeilingsView, Level, PressureView, Shortage, SliceMemory, Tier, Victim};
 pub use views::{
     Cancelled, Deadline, DrainView, End, Failure, HostView, Interruption, LeaseState, LeaseView, PoolView,
     Reading,
@@ -98,6 +101,8 @@ pub enum Input {
     Call(CallId, Call),
     /// The caller of an unanswered call is gone.
     HungUp(CallId),
+    /// These ceilings stand, or why one of them does not, in one line.
+    Ceilings(Result<Ceilings, String>),
 }
 
 /// One look at the whole host; instances are read first, MemAvailable last.
@@ -109,6 +114,12 @@ pub struct Sample {
     pub cpu: Read<HostCpu>,
     /// Stalled time of all tasks of the host.
     pub pressure: Read<Pressure>,
+    /// What all containers hold together, what outlived its container included.
+    pub slice: Read<SliceMemory>,
+    /// The share of the last ten seconds in which all tasks of the slice waited for memory.
+    pub slice_stalled: Read<Permille>,
+    /// Whether the kernel takes memory back from a container when asked (`memory.reclaim`).
+    pub reclaims: bool,
     /// Each instance that could be looked for; one that is missing was not measured.
     pub instances: BTreeMap<InstanceId, InstanceUse>,
 }
@@ -325,6 +336,10 @@ pub enum Output {
         /// Its pool.
         pool: PoolName,
     },
+    /// Ask the kernel to take back from this idle warm instance what it can.
+    Reclaim(InstanceId),
+    /// Make these the hard limits on all containers together, and keep them so.
+    Ceilings(Ceilings),
     /// Answer this call.
     Reply(CallId, Reply),
     /// Say this in the journal.
@@ -437,6 +452,25 @@ pub enum Why {
         last: String,
         /// When the next one is tried.
         until: Instant,
+    },
+    /// The host is short of memory; not before this instant is it otherwise.
+    UnderPressure {
+        /// The figures.
+        shortage: Shortage,
+        /// When the level may fall, at the earliest.
+        until: Instant,
+    },
+    /// The processors are so busy that one start at a time is enough.
+    CpuPressure {
+        /// The share of the last ten seconds in which some task waited for a processor.
+        stalled: Permille,
+    },
+    /// Memory was short lately, and stock returns step by step.
+    Recovering {
+        /// Starts under way.
+        have: u32,
+        /// How many may be, for stock.
+        limit: u32,
     },
     /// The host's memory is not known.
     NoTelemetry(String),

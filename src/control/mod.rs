@@ -3,8 +3,9 @@
 //! ```text
 //!              Input                    Output
 //! measure ---> Sample                   Start, Stop, Probe ---> docker
-//! docker  ---> Listed, Instance         Reply              ---> api
-//! api     ---> Call, HungUp             Tell               ---> journal
+//! docker  ---> Listed, Instance         Reclaim, Ceilings  ---> the kernel, systemd
+//! api     ---> Call, HungUp             Reply              ---> api
+//! daemon  ---> Ceilings                 Tell               ---> journal
 //! clock   ---> Tick
 //! ```
 //!
@@ -22,6 +23,7 @@ mod admission;
 mod advice;
 mod budget;
 mod calls;
+mod ceiling;
 mod check;
 mod drain;
 mod ending;
@@ -32,7 +34,9 @@ pub mod message;
 mod news;
 mod placement;
 mod pool;
+mod pressure;
 mod queue;
+mod relief;
 mod scaling;
 mod settle;
 mod timer;
@@ -41,11 +45,13 @@ pub mod words;
 
 use std::collections::{BTreeMap, VecDeque};
 
+use self::ceiling::Ceiling;
 use self::drain::Drain;
 use self::host::Belief;
 use self::lease::Lease;
 use self::message::{CallId, Event, Input, InstanceId, LeaseId, Output, Reply, What};
 use self::pool::Pool;
+use self::relief::Relief;
 use self::timer::{Timer, Timers};
 use crate::profile::{HostProfile, PoolName};
 use crate::quantity::Instant;
@@ -72,6 +78,8 @@ pub struct Controller {
     /// Containers that were listed and belong to nobody, and when they were first seen.
     strangers: BTreeMap<InstanceId, Instant>,
     drain: Option<Drain>,
+    relief: Relief,
+    ceiling: Ceiling,
     timers: Timers,
     out: VecDeque<Output>,
 }
@@ -101,6 +109,8 @@ impl Controller {
             calls: BTreeMap::new(),
             strangers: BTreeMap::new(),
             drain: None,
+            relief: Relief::default(),
+            ceiling: Ceiling::new(),
             timers,
             out: VecDeque::new(),
         }
@@ -128,6 +138,7 @@ impl Controller {
             Input::Active(lease, at) => self.take_activity(&lease, at),
             Input::Call(call, asked) => self.take_call(call, asked),
             Input::HungUp(call) => self.take_hang_up(call),
+            Input::Ceilings(heard) => self.take_ceilings(heard),
         }
         self.settle();
     }

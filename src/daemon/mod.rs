@@ -1,15 +1,17 @@
 //! The only room that knows all the others: it puts them together and lets them run.
 //!
 //! ```text
-//! look (thread) --- Sample ------.
+//! look (threads) -- Sample ------.
 //! engine (task) --- Listed, news -+--> turn: controller --> keeper (a task an instance)
 //! keeper ---------- news ---------|                    \--> answers to callers
-//! api ------------- questions ----'                     \-> journal
+//! ceiling (task) -- Ceilings -----|                     \-> journal, ceiling
+//! api ------------- questions ----'
 //! ```
 //!
 //! SIGTERM and SIGINT end it at once. They drain nothing: systemd sends the same signal for a stop and for a
 //! restart. In this version a later start removes the containers it finds of an earlier run.
 
+mod ceiling;
 mod clock;
 mod engine;
 mod files;
@@ -23,7 +25,7 @@ use std::path::PathBuf;
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 
 use self::engine::{Address, Slot};
 use self::journal::{Journal, Lines};
@@ -91,6 +93,7 @@ pub async fn run(profile: HostProfile, places: Places) -> anyhow::Result<()> {
     let gateway = Gateway::new(Netns::spawn().context("cannot start the thread that enters namespaces")?);
     let world =
         World { engine: Slot::default(), gateway: gateway.clone(), eyes, lines: journal.lines(), facts };
+    let (ceilings, wanted) = watch::channel(None);
     let (desk, counter) = Desk::new();
     let turns = Turns {
         pools: Turns::pools_of(&profile),
@@ -98,6 +101,8 @@ pub async fn run(profile: HostProfile, places: Places) -> anyhow::Result<()> {
         keepers: Keepers::new(world.clone()),
         gateway: gateway.clone(),
         journal,
+        eyes: world.eyes.clone(),
+        ceilings,
         facts: incoming,
         counter,
         open: std::collections::BTreeMap::new(),
@@ -105,6 +110,8 @@ pub async fn run(profile: HostProfile, places: Places) -> anyhow::Result<()> {
     };
     let router = Api::new(desk, gateway, LeaseIds::new(&host, &boot)).router();
     let owner = Owner { host, boot, run };
+    // It ends with the loop, which says what it keeps.
+    tokio::spawn(ceiling::keep(world.clone(), wanted));
     let follow = engine::follow(world, Address { socket: places.engine, owner });
     tracing::info!(message_id = catalog::SERVING.id, "serving at `{}`", places.socket.display());
     let mut turning = tokio::spawn(turns.run());

@@ -8,15 +8,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep;
 
 use super::clock;
 use super::journal::Journal;
 use super::keeper::Keepers;
+use super::look::Eyes;
 use crate::api::desk::{Counter, Left, Question, acquires, granted_lease};
 use crate::control::Controller;
-use crate::control::message::{Call, CallId, Input, Output, Reply, What};
+use crate::control::message::{Call, CallId, Ceilings, Input, Output, Reply, What};
 use crate::gateway::Gateway;
 use crate::profile::{HostProfile, Pool, PoolName};
 
@@ -31,6 +32,8 @@ pub(super) struct Turns {
     pub(super) keepers: Keepers,
     pub(super) gateway: Gateway,
     pub(super) journal: Journal,
+    pub(super) eyes: Eyes,
+    pub(super) ceilings: watch::Sender<Option<Ceilings>>,
     pub(super) facts: mpsc::Receiver<Input>,
     pub(super) counter: Counter,
     pub(super) open: BTreeMap<CallId, Waiting>,
@@ -137,6 +140,9 @@ impl Turns {
             Output::Probe { instance, pool } => {
                 self.keepers.probe(instance, &self.pools[&pool].template.probe)
             }
+            Output::Reclaim(instance) => self.eyes.reclaim(instance),
+            // A look at them is due at once; what was wanted before is wanted no more.
+            Output::Ceilings(ceilings) => drop(self.ceilings.send_replace(Some(ceilings))),
             Output::Reply(call, reply) => self.answer(call, reply),
             Output::Tell(event) => {
                 if let (What::LeaseGranted(_), Some(instance), Some(lease)) =

@@ -102,7 +102,14 @@ impl World {
         let spec = &self.profile.pools[&pool];
         let (expect, most) = (spec.memory_expect.get(), spec.template.memory_max.get());
         // One in ten needs more than was expected of it.
-        let peak = if self.rng.u32(0..10) == 0 { self.rng.u64(expect..=most) } else { expect * 3 / 4 };
+        let leaks = self.one_in(faults.leaks);
+        let peak = if leaks {
+            most
+        } else if self.rng.u32(0..10) == 0 {
+            self.rng.u64(expect..=most)
+        } else {
+            expect * 3 / 4
+        };
         let fate = if self.one_in(faults.fails) {
             Fate::Fails(match self.rng.u32(0..3) {
                 0 => StartFailure::ImageMissing("i".into()),
@@ -137,6 +144,15 @@ impl World {
 
     pub(super) fn order_probe(&mut self, id: InstanceId) {
         self.engine_soon(id, Step::Probed, 1..500);
+    }
+
+    /// The kernel takes from an idle one what it can: some of what it holds, often nothing.
+    pub(super) fn take_back(&mut self, id: InstanceId) {
+        self.report.count("reclaims");
+        let part = self.rng.u64(0..4);
+        if let Some(keep) = self.engine.keeps.get_mut(&id) {
+            keep.held = Bytes::new(keep.held.get() - keep.held.get() * part / 8);
+        }
     }
 
     fn engine_soon(&mut self, id: InstanceId, step: Step, millis: std::ops::Range<u64>) {

@@ -99,6 +99,7 @@ struct World {
     memory: Bytes,
     cores: MilliCpu,
     arrivals: u32,
+    reclaims: bool,
     rng: Rng,
     now: Instant,
     /// What happens, by its time and then in the order in which it was decided.
@@ -172,6 +173,7 @@ impl World {
             memory: options.memory,
             cores: options.cores,
             arrivals: options.arrivals,
+            reclaims: options.reclaims,
             rng: Rng::with_seed(options.seed ^ 0x5eed),
             now: Instant::BOOT,
             heap: BTreeMap::new(),

@@ -46,6 +46,8 @@ impl Report {
             Output::Stop { instance, .. } => (2, u64::from(instance.count)),
             Output::Probe { instance, .. } => (3, u64::from(instance.count)),
             Output::Reply(call, _) => (4, call.0),
+            Output::Reclaim(instance) => (6, u64::from(instance.count)),
+            Output::Ceilings(ceilings) => (7, ceilings.memory.get()),
             Output::Tell(event) => (5, event.instance.map_or(0, |instance| u64::from(instance.count))),
         };
         for part in [now.as_nanos(), kind, number] {
@@ -55,7 +57,7 @@ impl Report {
             Output::Start { .. } => self.count("starts"),
             Output::Probe { .. } => self.count("probes"),
             Output::Tell(event) => self.what(&event.what),
-            Output::Stop { .. } | Output::Reply(..) => {}
+            Output::Stop { .. } | Output::Reply(..) | Output::Reclaim(_) | Output::Ceilings(_) => {}
         }
     }
 
@@ -72,6 +74,9 @@ impl Report {
             What::DrainBegan(_) => self.count("drains"),
             What::EngineLost(_) => self.count("engine lost"),
             What::TelemetryLost(_) => self.count("telemetry lost"),
+            What::Pressure(_, now) => self.count(now.level.code()),
+            What::ReliefEnds(victim, _) => self.count(victim.tier.code()),
+            What::CeilingsRefused(_) => self.count("ceilings refused"),
             What::InstanceStarting
             | What::InstanceWarm(_)
             | What::InstanceGone
@@ -80,7 +85,9 @@ impl Report {
             | What::Drained
             | What::Undrained
             | What::EngineBack
-            | What::TelemetryBack => {}
+            | What::TelemetryBack
+            | What::ReliefAsks(..)
+            | What::CeilingsStand(_) => {}
         }
     }
 

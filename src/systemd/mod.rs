@@ -1,4 +1,5 @@
-//! The journal, where there is one; readable lines on standard error where there is not.
+//! The journal, where there is one; readable lines on standard error where there is not. And the limits of
+//! a [`slice`].
 //!
 //! Under systemd every entry goes to the journal with its fields as they are named (`STOKER_LEASE`, ...), so
 //! that `journalctl STOKER_LEASE=...` finds them, and with the id by which the [`catalog`] explains it. Elsewhere
@@ -8,6 +9,7 @@
 //! Deliberately absent: readiness and the watchdog, passed sockets.
 
 pub mod catalog;
+pub mod slice;
 
 use std::io::IsTerminal;
 

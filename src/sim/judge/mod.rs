@@ -5,6 +5,7 @@
 //! beyond a limit or into the unknown, an end without its cause, a lease that outlives its deadlines.
 
 mod hears;
+mod relief;
 mod sees;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -38,6 +39,7 @@ pub(super) struct Judge {
     calls: BTreeMap<CallId, bool>,
     drains: BTreeMap<Scope, Instant>,
     strangers: BTreeMap<InstanceId, Instant>,
+    books: relief::Books,
 }
 
 /// An instance that was ordered.
@@ -93,6 +95,7 @@ impl Judge {
             calls: BTreeMap::new(),
             drains: BTreeMap::new(),
             strangers: BTreeMap::new(),
+            books: relief::Books::default(),
         }
     }
 

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::{BELIEVED, Found, Judge, Known, LAG, OVERHEAD, Seen};
 use crate::control::message::{
-    CallId, Cancelled, Deadline, End, Event, Failure, InstanceId, LeaseId, LeaseState, LeaseView, Output,
-    Reply, Scope, StopReason, What, Why,
+    CallId, Cancelled, Deadline, End, Event, Failure, InstanceId, Interruption, LeaseId, LeaseState,
+    LeaseView, Output, Reply, Scope, StopReason, What, Why,
 };
 use crate::profile::PoolName;
 use crate::quantity::{Bytes, Instant, MilliCpu};
@@ -22,6 +22,14 @@ impl Judge {
                 let idle = seen.ready && !seen.stop && seen.lent.is_none();
                 hold(idle, || format!("{instance} is probed and is {seen:?}"))
             }
+            Output::Reclaim(id) => {
+                let idle = self
+                    .instances
+                    .get(id)
+                    .is_some_and(|seen| seen.ready && !seen.stop && seen.lent.is_none());
+                hold(idle, || format!("{id} is asked for memory and is not idle"))
+            }
+            Output::Ceilings(ceilings) => self.see_ceilings(ceilings),
             Output::Reply(call, reply) => self.see_reply(*call, reply),
             Output::Tell(event) => self.see_event(event),
         }
@@ -31,6 +39,7 @@ impl Judge {
         let now = self.now;
         hold(self.engine, || format!("{id} is started while the engine is known not to answer"))?;
         hold(self.drain_of(pool).is_none(), || format!("{id} is started in {pool}, which is drained"))?;
+        self.see_gate(true)?;
         let spec = &self.profile.pools[pool];
         let seen = Seen {
             pool: pool.clone(),
@@ -60,7 +69,10 @@ impl Judge {
         let promised: Bytes = there().map(|seen| self.promised(seen)).sum();
         let slack = there().map(|seen| self.slack(seen)).max().unwrap_or_default();
         let promised = promised.saturating_add(slack);
+        let instances: u64 = self.profile.pools.values().map(|pool| u64::from(pool.max_instances)).sum();
+        let outside = Bytes::new(OVERHEAD.get() * instances);
         let limit = memory.total.saturating_sub(self.profile.host.reserve_memory.of(memory.total));
+        let limit = limit.saturating_sub(outside);
         hold(promised <= limit, || format!("{promised} are promised with {id}, of {limit}"))?;
         let floor = self.profile.host.floor.of(memory.total);
         // What was seen available loses what the others have still to grow, and this one.
@@ -80,14 +92,13 @@ impl Judge {
     /// The least that an instance must be counted with.
     fn promised(&self, seen: &Seen) -> Bytes {
         let spec = &self.profile.pools[&seen.pool];
-        let promised = match seen.held {
+        match seen.held {
             None => spec.memory_expect,
             Some((held, at)) if self.now.since(at) <= BELIEVED && held <= spec.memory_expect => {
                 spec.memory_expect
             }
             Some((held, _)) => spec.template.memory_max.max(held),
-        };
-        promised.saturating_add(OVERHEAD)
+        }
     }
 
     /// How far it may outgrow its expectation.
@@ -101,11 +112,7 @@ impl Judge {
         let Some((held, _)) = seen.held else {
             return if seen.stop { Bytes::ZERO } else { self.profile.pools[&seen.pool].memory_expect };
         };
-        if seen.stop {
-            Bytes::ZERO
-        } else {
-            self.promised(seen).saturating_sub(held).saturating_sub(OVERHEAD)
-        }
+        if seen.stop { Bytes::ZERO } else { self.promised(seen).saturating_sub(held) }
     }
 
     fn see_stop(&mut self, id: InstanceId) -> Found {
@@ -170,6 +177,10 @@ impl Judge {
                 Ok(())
             }
             (What::LeaseEnded(end), _, Some(lease)) => self.see_end(lease, end),
+            (What::Pressure(..) | What::ReliefAsks(..) | What::ReliefEnds(..), ..) => {
+                self.see_pressure(event)
+            }
+            (What::RequestRefused(Why::UnderPressure { .. }), ..) => self.see_gate(false),
             (What::InstanceGone, Some(id), _) => {
                 let seen = self.instances.get_mut(&id).ok_or("something unknown is gone")?;
                 seen.gone = true;
@@ -183,6 +194,7 @@ impl Judge {
                     StopReason::Died => seen.dead,
                     StopReason::Unanswering => seen.silences >= 2,
                     StopReason::Drain => self.drain_of(&seen.pool).is_some(),
+                    StopReason::Pressure => self.relieved(id, None),
                     StopReason::Used => seen.lent.is_some(),
                     StopReason::StartFailed | StopReason::Aged | StopReason::Surplus => seen.lent.is_none(),
                     StopReason::Unknown => false,
@@ -231,7 +243,10 @@ impl Judge {
             End::Expired(Deadline::Runtime) => seen.is_some() && due(known.deadline),
             End::Expired(Deadline::Idle) => seen.is_some() && known.used && due(idle),
             End::Expired(Deadline::FirstUse) => seen.is_some() && !known.used && due(idle),
-            End::Interrupted(_) => seen.is_some() && drain.is_some_and(due),
+            End::Interrupted(Interruption::Pressure) => {
+                known.granted.is_some_and(|(id, _)| self.relieved(id, Some(lease)))
+            }
+            End::Interrupted(Interruption::Drain) => seen.is_some() && drain.is_some_and(due),
             End::Refused(Why::HostDraining | Why::PoolDraining) => seen.is_none() && drain.is_some(),
             End::Refused(why) => {
                 let over = due(known.asked_at.after(known.wait));
@@ -252,6 +267,7 @@ impl Judge {
 
     /// All that a word led to has come out: no lease is past what it was promised.
     pub(in crate::sim) fn rest(&self) -> Found {
+        self.rest_of_pressure()?;
         for id in &self.live {
             let known = &self.leases[id];
             let due = match known.granted {
@@ -267,6 +283,6 @@ impl Judge {
     }
 }
 
-fn hold(right: bool, otherwise: impl FnOnce() -> String) -> Found {
+pub(super) fn hold(right: bool, otherwise: impl FnOnce() -> String) -> Found {
     if right { Ok(()) } else { Err(otherwise()) }
 }
