@@ -35,9 +35,10 @@ const LONGEST: Duration = Duration::from_secs(120);
 const STALLED: Permille = Permille::new(100);
 /// Two fifths: less than systemd-oomd's 60 %, at which it kills; ours acts first.
 const STALLED_BADLY: Permille = Permille::new(400);
-/// Once relief began, it goes on until there is so much more than the floor, an eighth of it: else the next page's
-/// load would begin it again.
+/// Once relief began, it goes on until there is so much more than the floor, an eighth of it and at most half a
+/// gigabyte: else the next page's load would begin it again.
 const MARGIN: u64 = 8;
+const MARGIN_MAX: Bytes = Bytes::mib(512);
 /// The slice is near its ceiling when less than a sixteenth of that is left.
 const NEAR: u64 = 16;
 /// Stock returns by one start at a time at first, by one more each...
@@ -72,7 +73,7 @@ impl Seen {
         let Seen { available, floor, .. } = *self;
         let margin = match now {
             Level::Calm => Bytes::ZERO,
-            Level::Tight | Level::Critical => Bytes::new(floor.get() / MARGIN),
+            Level::Tight | Level::Critical => Bytes::new(floor.get() / MARGIN).min(MARGIN_MAX),
         };
         if available < Bytes::new(floor.get() / 2) {
             Level::Critical
@@ -234,7 +235,7 @@ mod tests {
     #[test]
     fn what_flaps_does_not_keep_the_gate_shut_for_ever() {
         let mut flapping = vec![700; 3];
-        flapping.extend((0..140).map(|second| if second % 5 == 4 { 700 } else { 1000 }));
+        flapping.extend((0..140).map(|second| if second % 5 == 3 { 700 } else { 1000 }));
         let shown = levels(flapping);
         assert_eq!(shown.find("t-"), Some(2 + 120 - 1), "{shown}");
     }
@@ -262,17 +263,17 @@ mod tests {
         assert_eq!(gauge.objection_to_more(at(0), 9, true), None, "there was no pressure");
         gauge.look(at(0), &seen(100));
         assert!(gauge.objection(at(0)).is_some());
-        for second in 1..=21 {
+        for second in 1..=22 {
             gauge.look(at(second), &seen(2000));
         }
-        assert_eq!((gauge.level(), gauge.since()), (Level::Calm, at(21)));
+        assert_eq!((gauge.level(), gauge.since()), (Level::Calm, at(22)));
         let most =
             |second| (0..20).find(|starting| gauge.objection_to_more(at(second), *starting, true).is_some());
         assert_eq!(
-            [21, 35, 36, 51, 66, 80, 81].map(most),
+            [22, 36, 37, 52, 67, 81, 82].map(most),
             [1, 1, 2, 3, 4, 4, 20].map(|n| (n < 20).then_some(n))
         );
-        assert_eq!(gauge.objection_to_more(at(21), 9, false), None, "who waits is served");
+        assert_eq!(gauge.objection_to_more(at(22), 9, false), None, "who waits is served");
     }
 
     #[test]

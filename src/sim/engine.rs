@@ -85,6 +85,11 @@ impl Keep {
         self.stage != Stage::Nothing
     }
 
+    /// What it held at the last look.
+    pub(super) fn held(&self) -> Bytes {
+        if self.stage == Stage::Runs { self.held } else { Bytes::ZERO }
+    }
+
     /// What it holds now; it grows to its peak in some looks.
     pub(super) fn look(&mut self) -> Option<Bytes> {
         let grown = self.held.get() + (self.peak.get().saturating_sub(self.held.get())) / 4;

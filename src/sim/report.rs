@@ -76,6 +76,7 @@ impl Report {
             What::TelemetryLost(_) => self.count("telemetry lost"),
             What::Pressure(_, now) => self.count(now.level.code()),
             What::ReliefEnds(victim, _) => self.count(victim.tier.code()),
+            What::ReliefAsks(..) => self.count("asks"),
             What::CeilingsRefused(_) => self.count("ceilings refused"),
             What::InstanceStarting
             | What::InstanceWarm(_)
@@ -86,7 +87,6 @@ impl Report {
             | What::Undrained
             | What::EngineBack
             | What::TelemetryBack
-            | What::ReliefAsks(..)
             | What::CeilingsStand(_) => {}
         }
     }

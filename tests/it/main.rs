@@ -17,6 +17,7 @@ mod lives;
 mod mistakes;
 mod netns_sockets;
 mod output;
+mod pressure;
 mod queues;
 mod restarts;
 mod scenario;

@@ -12,7 +12,7 @@ use stoker::sim::{Options, Report, run};
 const SEEDS: u64 = 200;
 
 /// Each end of a lease and each limit occurs over the seeds: a run that never meets one proves nothing of it.
-const ENDS: [&str; 13] = [
+const ENDS: [&str; 14] = [
     "released",
     "died",
     "vanished",
@@ -23,11 +23,12 @@ const ENDS: [&str; 13] = [
     "idle_timeout",
     "max_runtime",
     "drain",
+    "pressure",
     "wait_expired",
     "host_draining",
     "pool_draining",
 ];
-const LIMITS: [&str; 13] = [
+const LIMITS: [&str; 16] = [
     "queue_full",
     "wait_expired",
     "host_draining",
@@ -39,11 +40,14 @@ const LIMITS: [&str; 13] = [
     "max_instances",
     "max_starts",
     "starts_failing",
+    "under_pressure",
+    "cpu_pressure",
+    "recovering",
     "no_telemetry",
     "engine_unreachable",
 ];
 /// What else has to happen for the faults to have been met.
-const OTHERS: [&str; 16] = [
+const OTHERS: [&str; 26] = [
     "words lost",
     "words doubled",
     "words late",
@@ -60,6 +64,16 @@ const OTHERS: [&str; 16] = [
     "surplus",
     "callers crashed",
     "grants undelivered",
+    "tight",
+    "critical",
+    "refill",
+    "stock",
+    "past_promise",
+    "interruptible",
+    "outgrown",
+    "reclaims",
+    "calm",
+    "ceilings refused",
 ];
 
 #[test]
