@@ -460,10 +460,14 @@ pub enum Why {
         /// When the level may fall, at the earliest.
         until: Instant,
     },
-    /// The processors are so busy that one start at a time is enough.
+    /// The processors are so busy that fewer starts at once are enough.
     CpuPressure {
         /// The share of the last ten seconds in which some task waited for a processor.
         stalled: Permille,
+        /// Starts under way.
+        have: u32,
+        /// How many may be: for who waits half of `max_starts`, for stock one.
+        limit: u32,
     },
     /// Memory was short lately, and stock returns step by step.
     Recovering {

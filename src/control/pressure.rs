@@ -182,10 +182,17 @@ impl Gauge {
         Some(Why::UnderPressure { shortage, until: falls.min(self.since.after(LONGEST)).max(now) })
     }
 
-    /// Whether one more start beside `starting` others is too many now; `refill` where nobody waits for it.
-    pub(super) fn objection_to_more(&self, now: Instant, starting: u32, refill: bool) -> Option<Why> {
-        if let Some(stalled) = self.cpu.filter(|_| starting > 0) {
-            return Some(Why::CpuPressure { stalled });
+    /// Whether one more start beside `starting` others, of so many that may be, is too many now; `refill` where nobody
+    /// waits for it. Busy processors halve the starts for those who wait, and leave one for stock: never none.
+    pub(super) fn objection_to_more(
+        &self,
+        now: Instant,
+        (starting, most): (u32, u32),
+        refill: bool,
+    ) -> Option<Why> {
+        let limit = if refill { 1 } else { (most / 2).max(1) };
+        if let Some(stalled) = self.cpu.filter(|_| starting >= limit) {
+            return Some(Why::CpuPressure { stalled, have: starting, limit });
         }
         let passed = now.since(self.calmed.filter(|_| refill)?);
         let limit = 1 + u32::try_from(passed.as_secs() / STEP.as_secs()).unwrap_or(u32::MAX);
@@ -260,34 +267,37 @@ mod tests {
     #[test]
     fn stock_returns_step_by_step_and_always_returns() {
         let mut gauge = Gauge::default();
-        assert_eq!(gauge.objection_to_more(at(0), 9, true), None, "there was no pressure");
+        assert_eq!(gauge.objection_to_more(at(0), (9, 20), true), None, "there was no pressure");
         gauge.look(at(0), &seen(100));
         assert!(gauge.objection(at(0)).is_some());
         for second in 1..=22 {
             gauge.look(at(second), &seen(2000));
         }
         assert_eq!((gauge.level(), gauge.since()), (Level::Calm, at(22)));
-        let most =
-            |second| (0..20).find(|starting| gauge.objection_to_more(at(second), *starting, true).is_some());
+        let most = |second| {
+            (0..20).find(|starting| gauge.objection_to_more(at(second), (*starting, 20), true).is_some())
+        };
         assert_eq!(
             [22, 36, 37, 52, 67, 81, 82].map(most),
             [1, 1, 2, 3, 4, 4, 20].map(|n| (n < 20).then_some(n))
         );
-        assert_eq!(gauge.objection_to_more(at(22), 9, false), None, "who waits is served");
+        assert_eq!(gauge.objection_to_more(at(22), (9, 20), false), None, "who waits is served");
     }
 
     #[test]
-    fn busy_processors_leave_one_start_and_unknown_ones_all() {
+    fn busy_processors_leave_some_starts_and_unknown_ones_all() {
         let mut gauge = Gauge::default();
         let mut may = |share: Option<u32>| {
             gauge.look_at_cpu(share.map(Permille::new));
-            (0..3).find(|starting| gauge.objection_to_more(at(0), *starting, false).is_some())
+            [false, true].map(|refill| {
+                (0..9).find(|starting| gauge.objection_to_more(at(0), (*starting, 5), refill).is_some())
+            })
         };
-        assert_eq!(may(Some(899)), None);
-        assert_eq!(may(Some(900)), Some(1));
-        assert_eq!(may(Some(700)), Some(1));
-        assert_eq!(may(Some(699)), None);
-        assert_eq!(may(Some(1000)), Some(1));
-        assert_eq!(may(None), None);
+        assert_eq!(may(Some(899)), [None, None]);
+        assert_eq!(may(Some(900)), [Some(2), Some(1)]);
+        assert_eq!(may(Some(700)), [Some(2), Some(1)]);
+        assert_eq!(may(Some(699)), [None, None]);
+        assert_eq!(may(Some(1000)), [Some(2), Some(1)]);
+        assert_eq!(may(None), [None, None]);
     }
 }

@@ -42,6 +42,9 @@ const LEAST: Bytes = Bytes::mib(16);
 /// The class of people who wait.
 const INTERACTIVE: &str = "interactive";
 
+/// Where a lease stands in the order: interactive ones last, then by why it may go, then by how much that frees.
+type Place = (bool, Tier, Reverse<Bytes>);
+
 /// What relief has done since the level was last calm.
 #[derive(Debug, Default)]
 pub(super) struct Relief {
@@ -162,7 +165,7 @@ impl Controller {
         &self,
         lease: &'a Lease,
         level: Level,
-    ) -> Option<((bool, Tier, Reverse<Bytes>), InstanceId, &'a LeaseId, Victim)> {
+    ) -> Option<(Place, InstanceId, &'a LeaseId, Victim)> {
         let State::Executing { instance, granted_at, .. } = lease.state else { return None };
         let held = self.held(instance).filter(|held| *held >= LEAST)?;
         let spec = &self.pools[&lease.pool].spec;

@@ -231,7 +231,9 @@ impl Controller {
             let refill = matches!(urgency, Urgency::Refill(_));
             let objection = admission::objection_of_pool(pool, &self.belief, now)
                 .or_else(|| admission::objection_of_starts(&self.profile.host, starting))
-                .or_else(|| self.belief.gauge.objection_to_more(now, starting, refill))
+                .or_else(|| {
+                    self.belief.gauge.objection_to_more(now, (starting, self.profile.host.max_starts), refill)
+                })
                 .or_else(|| {
                     let promised = *promised.get_or_insert_with(|| self.promised());
                     let ahead = if refill { ahead } else { Promised::default() };

@@ -58,9 +58,9 @@ impl Why {
             Why::UnderPressure { shortage, .. } => {
                 of(shortage.floor.get(), shortage.available.get(), "bytes")
             }
-            Why::CpuPressure { stalled } => of(u64::from(stalled.get()), 1000, "permille"),
-            Why::Recovering { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "starts"),
-            Why::Starts { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "starts"),
+            Why::CpuPressure { have, limit, .. }
+            | Why::Recovering { have, limit }
+            | Why::Starts { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "starts"),
             Why::WaitExpired { .. }
             | Why::HostDraining
             | Why::PoolDraining
@@ -109,10 +109,11 @@ impl fmt::Display for Why {
                 write!(f, "max_starts is reached: {have} of {limit} under way")
             }
             Why::UnderPressure { shortage, .. } => write!(f, "the host is short of memory: {shortage}"),
-            Why::CpuPressure { stalled } => {
+            Why::CpuPressure { stalled, have, limit } => {
                 write!(
                     f,
-                    "one start at a time while the processors are busy: some task waited {stalled} of the last 10s"
+                    "some task waited for a processor {stalled} of the last 10s, so fewer starts may be: {have} of \
+                     {limit} under way"
                 )
             }
             Why::Recovering { have, limit } => {

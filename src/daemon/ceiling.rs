@@ -1,14 +1,14 @@
 //! Keeps the hard limits on all containers together as the controller wants them.
 //!
-//! Where systemd manages the host the slice is systemd's, and systemd is told first; then the kernel's own files are
-//! looked at, and written where they say something else. Without systemd they are the engine's folders, made here
+//! Where systemd manages the host the slice is systemd's, and systemd is told, again where the kernel's own files say
+//! something else; only what they say still is written by us. Without systemd they are the engine's folders, made here
 //! before the engine does. They are looked at again and again: an engine, an operator or a reload may have changed them.
 //!
 //! Not here: how much (`control`).
 
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -55,7 +55,9 @@ async fn set(ceilings: Ceilings, told: &mut Option<Ceilings>) -> Result<(), Stri
     let memory = ceilings.memory.get() / PAGE * PAGE;
     let booted = slice::is_running();
     let mut wrong = Vec::new();
-    if booted && *told != Some(ceilings) {
+    let changed =
+        !tokio::task::spawn_blocking(move || all_stand(ceilings, memory, tasks)).await.unwrap_or(false);
+    if booted && (*told != Some(ceilings) || changed) {
         let cpu_weight = u64::from(ceilings.cpu_weight);
         match slice::set_limits(SLICE, slice::SliceLimits { memory, cpu_weight, tasks }).await {
             Ok(()) => *told = Some(ceilings),
@@ -70,15 +72,32 @@ async fn set(ceilings: Ceilings, told: &mut Option<Ceilings>) -> Result<(), Stri
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("; ")) }
 }
 
-/// Writes what the kernel's files do not say; what could not be written, and why.
-fn write_all(ceilings: Ceilings, memory: u64, tasks: u64, make: bool) -> Vec<String> {
-    let SliceLimits { memory: memory_file, cpu, pids, unified } = match Root::host().slice_limits() {
-        Ok(limits) => limits,
-        Err(why) => return vec![why],
-    };
+/// The kernel's files, each with what it should say.
+type Files = [(Result<PathBuf, String>, u64); 3];
+
+fn files(ceilings: Ceilings, memory: u64, tasks: u64) -> Result<Files, String> {
+    let SliceLimits { memory: memory_file, cpu, pids, unified } = Root::host().slice_limits()?;
     let weight = u64::from(ceilings.cpu_weight);
     let weight = if unified { weight } else { weight * EQUAL_SHARES / 100 };
-    let files = [(memory_file, memory), (cpu, weight), (pids, tasks)];
+    Ok([(memory_file, memory), (cpu, weight), (pids, tasks)])
+}
+
+/// Whether no file that is there says something else.
+fn all_stand(ceilings: Ceilings, memory: u64, tasks: u64) -> bool {
+    let stands = |file: &Path, value: u64| match fs::read_to_string(file) {
+        Ok(text) => text.trim() == value.to_string(),
+        Err(error) => error.kind() == io::ErrorKind::NotFound,
+    };
+    let all = files(ceilings, memory, tasks);
+    all.is_ok_and(|all| all.iter().all(|(file, value)| file.as_ref().is_ok_and(|file| stands(file, *value))))
+}
+
+/// Writes what the kernel's files do not say; what could not be written, and why.
+fn write_all(ceilings: Ceilings, memory: u64, tasks: u64, make: bool) -> Vec<String> {
+    let files = match files(ceilings, memory, tasks) {
+        Ok(files) => files,
+        Err(why) => return vec![why],
+    };
     let mut wrong = Vec::new();
     for (file, value) in files {
         let written = file.and_then(|file| {

@@ -8,6 +8,7 @@
 //! figure.rs   one figure, its bar, the table and the JSON
 //! lend.rs     acquire of a warm instance   against   docker run -d
 //! look.rs     reading one container        against   docker stats --no-stream
+//! relief.rs   from the kernel's word of memory pressure to the first action
 //! daemon.rs   stokerd itself with warm instances
 //! process.rs  processor time and memory of processes, from /proc
 //! ```
@@ -19,6 +20,7 @@ mod figure;
 mod lend;
 mod look;
 mod process;
+mod relief;
 #[path = "../stage/mod.rs"]
 mod stage;
 
@@ -78,6 +80,7 @@ async fn measure(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
     let mut figures = Vec::new();
     figures.extend(daemon::figures(stage).await?);
     figures.extend(look::figures(stage).await?);
+    figures.extend(relief::figures(stage).await?);
     figures.extend(lend::figures(stage).await?);
     Ok(figures)
 }

@@ -8,9 +8,9 @@ use std::time::Duration;
 use futures_util::future::select_all;
 use stoker::api::wire::{AcquireBody, ExecBody, HostBody};
 
-use crate::engine::Private;
-use crate::host::Host;
-use crate::level::until;
+use crate::engine::{Engine, Private, TINY, aloud};
+use crate::host::{Host, SANDBOX};
+use crate::level::{LIMIT, until};
 
 const MIB: u64 = 1 << 20;
 /// All containers of the first test.
@@ -19,11 +19,10 @@ const CEILING: u64 = 100 * MIB;
 const OVERHEAD: u64 = 10 * MIB;
 
 #[tokio::test]
-#[expect(clippy::print_stderr, reason = "a test that is skipped says so")]
 async fn containers_that_take_everything_meet_the_ceiling_of_their_slice() {
     if !Path::new("/sys/fs/cgroup/memory").exists() {
         // With cgroup v2 the slice is systemd's: tests/host has this on a machine of its own.
-        return eprintln!("SKIPPED: this host has no cgroup v1");
+        return aloud("SKIPPED: this host has no cgroup v1, whose slice is a folder");
     }
     let Some(private) = Private::start_apart("ceiling").await else { return };
     let reserve = memory("MemTotal:") - CEILING - 6 * OVERHEAD;
@@ -86,8 +85,8 @@ warm = { min = 4, max = 4 }
 
 #[tokio::test]
 async fn on_a_host_that_is_short_warm_ones_go_leases_stay_and_stock_returns() {
-    let pools = format!("{}warm = {{ min = 2, max = 2 }}\nmax_instances = 4", crate::host::SANDBOX);
-    let Some(engine) = crate::engine::Engine::with(crate::engine::TINY).await else { return };
+    let pools = format!("{}warm = {{ min = 2, max = 2 }}\nmax_instances = 4", SANDBOX);
+    let Some(engine) = Engine::with(TINY).await else { return };
     let mut host = Host::silent(engine, &pools);
     // Some way below what there is, as others on this machine come and go.
     let floor = memory("MemAvailable:").saturating_sub(3072 * MIB);
@@ -136,7 +135,7 @@ async fn until_with<T: std::fmt::Debug>(
         if good(&seen) {
             return seen;
         }
-        assert!(began.elapsed() < crate::level::LIMIT, "waited in vain until {what}; last seen: {seen:#?}");
+        assert!(began.elapsed() < LIMIT, "waited in vain until {what}; last seen: {seen:#?}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
 }

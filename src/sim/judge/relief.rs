@@ -29,6 +29,7 @@ pub(super) struct Books {
 
 impl Judge {
     /// Something about pressure came out.
+    #[expect(clippy::wildcard_enum_match_arm, reason = "three of many, and the caller has chosen them")]
     pub(super) fn see_pressure(&mut self, event: &Event) -> Found {
         match &event.what {
             What::Pressure(before, now) => {
