@@ -42,6 +42,8 @@ mod trigger;
 #[cfg(test)]
 mod live;
 #[cfg(test)]
+mod slice_tests;
+#[cfg(test)]
 mod tests;
 
 pub use reclaim::Reclaim;
