@@ -131,7 +131,7 @@ impl World {
         // A machine that is short of memory stands still; one that is not may all the same.
         let stalls = self.faults().stalls && (self.hog > Bytes::ZERO || self.rng.u32(0..100) == 0);
         let stalled = Permille::new(if stalls { self.rng.u32(0..1000) } else { 0 });
-        let cpu = Permille::new(if stalls { self.rng.u32(600..1000) } else { 0 });
+        let cpu = Permille::new(if stalls { self.rng.u32(900..1000) } else { 0 });
         let blind_to_slice = self.blind || self.one_in(unreadable);
         let sample = Sample {
             memory: if self.blind { Err(unread()) } else { Ok(memory) },
