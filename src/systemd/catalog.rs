@@ -113,29 +113,31 @@ messages! {
         "Starts go on.";
     /// The level of memory pressure moved.
     PRESSURE = "ba2a930b830f0812fa9dec7b10decdad", "Memory pressure is @STOKER_STATE@",
-        "@STOKER_HAVE@ bytes are available, and @STOKER_NEED@ (the floor) must remain. `calm`: all is\n\
-         well, and stock returns step by step. `tight`: nothing is started, and what is warm is given up one by one. `critical`: less\n\
-         than half of the floor is left, and leases that hold more than was expected of them may be ended.\n\
-         Look for who takes the memory: `stokerctl status`, `systemd-cgtop -m`. Where it is the host's own\n\
-         services, raise the profile's `reserve`.";
+        "@STOKER_HAVE@ bytes are available, and @STOKER_NEED@ (the floor) must remain. `calm`: all is well,\n\
+         and stock returns step by step. `tight`: nothing is started, and what is warm is given up one by\n\
+         one. `critical`: less than half of the floor is left, and leases that hold more than was expected of\n\
+         them may be ended. Look for who takes the memory: `stokerctl status`, `systemd-cgtop -m`. Where it\n\
+         is the host's own services, raise the profile's `reserve`.";
     /// Relief asks for memory.
     RELIEF_ASKS = "95b32136837c89a2388636033d3fb6ee", "Relief asks idle instances to give memory back",
-        "The host is short of memory: @STOKER_HAVE@ bytes are available, @STOKER_NEED@ must remain.\n\
-         The kernel takes from @STOKER_COUNT@ warm instances what it can (`memory.reclaim`), before any of them is ended.";
+        "The host is short of memory: @STOKER_HAVE@ bytes are available, @STOKER_NEED@ must remain. The\n\
+         kernel takes from @STOKER_COUNT@ warm instances what it can (`memory.reclaim`), before any of them\n\
+         is ended.";
     /// Relief ends an instance.
     RELIEF_ENDS = "77dd902954c25060b1e7b011718b77f3", "Relief ends an instance of pool @STOKER_POOL@: @STOKER_REASON@",
-        "The host is short of memory: @STOKER_HAVE@ bytes are available, @STOKER_NEED@ must remain,\n\
-         and this instance holds @STOKER_HELD@. The order is: `refill` and `surplus`, `stock` (nobody uses them), `past_promise` (a lease that\n\
-         lives on renewals), `interruptible` (the pool says `on_pressure = \"interrupt\"`), and at the critical level\n\
-         `outgrown` (the lease furthest above its `memory_expect`); leases of class interactive come last.";
+        "The host is short of memory: @STOKER_HAVE@ bytes are available, @STOKER_NEED@ must remain, and this\n\
+         instance holds @STOKER_HELD@. The order is: `refill` and `surplus`, `stock` (nobody uses them),\n\
+         `past_promise` (a lease that lives on renewals), `interruptible` (the pool says `on_pressure =\n\
+         \"interrupt\"`), and at the critical level `outgrown` (the lease furthest above its `memory_expect`);\n\
+         leases of class interactive come last.";
     /// The ceilings stand.
     CEILINGS_STAND = "3fba76eed9932e96081b22234930dfc5", "All containers together have a hard limit",
-        "The kernel lets the containers in stoker.slice have no more memory than the message says:\n\
-         the host's total less the profile's `reserve` and what containers cost outside the slice.";
+        "The kernel lets the containers in stoker.slice have no more memory than the message says: the host's\n\
+         total less the profile's `reserve` and what containers cost outside the slice.";
     /// A ceiling does not stand.
     CEILINGS_REFUSED = "df7a49917cd86095bb91a800e0cc1843", "A limit on all containers together could not be set",
-        "The message says which, and why. The sums of admission and each container's own limits keep\n\
-         the reserve all the same; what is missing is the kernel's word for it. It is tried again.";
+        "The message says which, and why. The sums of admission and each container's own limits keep the\n\
+         reserve all the same; what is missing is the kernel's word for it. It is tried again.";
     /// A line that an instance wrote.
     OUTPUT = "50b0540343ec2bfd046c3e44d313601d", "An instance of pool @STOKER_POOL@ wrote a line",
         "The pool's profile says `journal_output = true`, so what its containers write comes here, @STOKER_STREAM@\n\
