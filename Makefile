@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build images demo test host-test bench fmt lint clean cargo root
+.PHONY: help build images demo test host-test bench docs deb tarball sbom audit fmt lint clean cargo root tools
 
 # Finds a container engine, or starts one for the time of the command; see the script.
 ENGINE := packaging/engine.sh run --
@@ -24,7 +24,7 @@ demo: cargo root ## show one host at work, with a browser and a sandbox
 
 # The tests come last, so that their count is the last thing on the screen.
 # The demo is a test too (tests/it/demo.rs), so it is built before.
-test: root lint ## check format and lints, then run every test against a real engine
+test: root lint tools ## check format and lints, then run every test against a real engine
 	cargo test --doc
 	runner='cargo nextest run'; cargo nextest --version >/dev/null 2>&1 || runner='cargo test --lib --bins --tests'; \
 	    $(ENGINE) sh -c "$(IMAGES) && cargo build --bins --example demo && STOKER_REQUIRE_DOCKER=1 $$runner"
@@ -36,6 +36,40 @@ bench: cargo root ## measure what lending, looking and the daemon itself cost, a
 	$(ENGINE) sh -c '$(IMAGES) --only tiny && \
 	    cargo build --release --bins --example bench && cargo run --quiet --release --example bench'
 
+docs: cargo ## write manual pages, completions and the catalog (target/docs), and packaging/host.toml
+	rm -rf target/docs
+	cargo run --quiet --example docs -- target/docs
+	cargo run --quiet --example docs -- --host-toml packaging/host.toml
+
+# Paths of the machine that builds are left out, and times are the last commit's, so that the same sources give the same
+# packages anywhere with the same compiler.
+PACKAGE := STOKER_BUILD="$$(git describe --always --dirty 2>/dev/null || echo unknown)" \
+    SOURCE_DATE_EPOCH="$$(git log -1 --format=%ct 2>/dev/null || stat -c %Y Cargo.lock)" CARGO_INCREMENTAL=0 \
+    RUSTFLAGS="--remap-path-prefix=$$PWD=. --remap-path-prefix=$${CARGO_HOME:-$$HOME/.cargo}=cargo" \
+    CARGO_TARGET_DIR=target/package
+# tool NAME: installs a cargo tool of that name where there is none.
+tool = command -v cargo-$(1) >/dev/null || cargo install --locked cargo-$(1)
+
+deb: docs ## build the package for Debian and Ubuntu (target/deb)
+	$(call tool,deb)
+	rm -rf target/deb && mkdir -p target/deb
+	$(PACKAGE) cargo deb --locked --output target/deb/
+	@ls target/deb/*.deb
+
+# What the .deb has, for other distributions, with a script that puts it there.
+tarball: deb ## build the archive for other distributions (target/tarball)
+	packaging/tarball.sh target/deb/*.deb target/tarball
+
+sbom: cargo ## list what is built in, as CycloneDX (target/sbom/stoker.cdx.json)
+	$(call tool,cyclonedx)
+	SOURCE_DATE_EPOCH="$$(git log -1 --format=%ct)" cargo cyclonedx --format json --spec-version 1.5 --describe crate
+	mkdir -p target/sbom && mv stoker.cdx.json target/sbom/
+
+audit: cargo ## ask for unfit licences and known faults of what is built in (these from the network)
+	$(call tool,deny)
+	cargo deny --offline check licenses bans sources
+	cargo deny check advisories
+
 fmt: cargo ## format the source
 	cargo fmt
 
@@ -46,6 +80,9 @@ lint: cargo ## check format and lints
 clean: cargo ## remove what was built here, and stop a private engine that was left behind
 	packaging/engine.sh down
 	cargo clean
+
+tools:
+	@packaging/tools.sh
 
 cargo:
 	@command -v cargo >/dev/null || { echo 'there is no cargo; install Rust from https://rustup.rs (packages of distributions are too old)' >&2; exit 69; }

@@ -13,22 +13,23 @@
 //! 2. *One instance, one lease.* What is used is destroyed.
 //! 3. *Every request gets an honest end*, and every state has a deadline.
 //! 4. *Nothing is left behind*: containers, leases, cgroups, files.
-//! 5. *Nothing is lost*: in this version leases live as long as the daemon does.
+//! 5. *Nothing is lost*: a lease that was granted survives the daemon.
 //! 6. *Every decision explains itself*, with units.
 //! 7. *Every class gets its turn*: the queue serves the earliest promised instant.
-//! 8. *Fast where it matters*: lending a warm instance is a change of state and no call to the engine.
+//! 8. *Fast where it matters*: lending a warm instance is a change of state and a record, and no call to the engine.
 //!
 //! # Rooms, in reading order
 //!
 //! | room | what it is |
 //! |---|---|
 //! | [`quantity`] | bytes, cores, shares and points in time, with their units in the type |
-//! | [`profile`] | the host profile: TOML text to checked values, every mistake with its file and line |
+//! | [`profile`] | the host profile: layers of TOML to checked values, every mistake and every value with its file and line |
 //! | [`control`] | the brain: pure, decides, never acts; [`control::message`] has every word of it |
 //! | [`measure`] | `/proc`, cgroup v1 and v2, pressure: one sample a look |
 //! | [`docker`] | instances as containers |
 //! | [`netns`] | sockets inside a container's network namespace |
-//! | [`systemd`] | the journal, the limits of a slice |
+//! | [`store`] | records on disk, the clocks they are counted by, and the daemon's lock |
+//! | [`systemd`] | the journal, the service manager, the passed socket, logind, and the limits of a slice |
 //! | [`auth`] | who asks |
 //! | [`gateway`] | bytes between a caller and its instance |
 //! | [`api`] | HTTP and JSON on a Unix socket, and the client of it |
@@ -52,7 +53,8 @@
 //! `api` reads the request and asks at its desk. The daemon's loop gathers all that is ready, facts before
 //! requests, reads the clock once and hands each word to [`control::Controller::handle`]. Admission answers;
 //! placement picks the instance that has been warm longest; the lease and its deadlines are written down. Out
-//! come a reply, and a start that refills the pool. Where nothing is warm the request waits in its pool's
+//! come a record of the lease, and behind it its reply, and a start that refills the pool; both leave once the
+//! record is written. Where nothing is warm the request waits in its pool's
 //! queue, and the same lines grant it when a start becomes ready. A caller that hangs up leaves the queue; a
 //! grant that cannot be delivered is taken back.
 //!
@@ -64,6 +66,16 @@
 //! container is gone. When the level is calm again, stock returns one start at a time at first. A host that cannot be
 //! seen moves no level and ends nobody.
 //!
+//! # One kill -9
+//!
+//! The daemon dies between two words. Containers run on, callers lose their connections. The next daemon takes the
+//! lock, reads the newest record of each lease, instance and drain, and says them to its controller as the first
+//! word: leases go on with their absolute deadlines, requests that were accepted wait in their order. Then it
+//! answers callers, who waited in the socket's backlog. When the engine answers, a keeper finds each container by
+//! its label, holds its first process, which must be the one that was recorded, opens its door and hears it
+//! answer. What is found otherwise ends as it would have ended before; what nobody recorded is a stranger and
+//! goes at its second sighting.
+//!
 //! # One lost word
 //!
 //! A container dies and the event is lost. Its keeper's pidfd says so at once; were that lost too, the next
@@ -71,15 +83,38 @@
 //! is free when the container is removed, and the pool refills. Late and doubled words find a state that they
 //! no longer fit, and change nothing.
 //!
+//! # One reload
+//!
+//! `daemon` reads all layers beside the loop; one with a mistake goes no further. A right one is a call like any other,
+//! and [`control`] decides what follows: it tells the difference, lets new pools begin and old ones run out, and
+//! exchanges what is warm of an older template one at a time. Each instance keeps the pool as it was made from: what
+//! it is counted, probed and stopped as never changes under it.
+//!
+//! # One shutdown of the host
+//!
+//! logind says that it begins, and waits a little for the lock that `daemon` holds there; the drain begins. The
+//! units take it on: the slices of the containers do not go with the first wave, and `stoker-drain.service` is
+//! stopped before all that it needs, which is the daemon, its socket and the engine, and lasts until nothing is
+//! left or the window is over. A stop or restart of the daemon alone is none of this and drains nothing.
+//!
 //! # Where this differs from the design it was built from
 //!
-//! - There is no store yet: a start of the daemon removes the containers it finds of an earlier run, and
-//!   leases end with the daemon. Ids already carry host, boot and run for the day they outlive it.
+//! - A drain ends with its boot: it was to empty the host, and a reboot has. Were it to last, a host that drains when
+//!   it shuts down would come up closed.
+//! - Idle time is not recorded with each byte; it begins anew when a daemon takes over. Nothing else begins anew.
+//! - Instances that were being started when the daemon ended are ended, not taken over: how far they had come is
+//!   known to nobody, and a start costs less than being sure.
+//! - A lost store is not rebuilt from labels: they cannot say whether a container was ever lent, so all are ended.
 //! - Relief interrupts a lease at once, with two seconds for its processes to end by themselves; it gives no window as a
 //!   drain does, because memory that is short is short now.
 //! - The values of cgroups are read by parsers of our own on files that stay open. `cgroups-rs` says which
 //!   hierarchy there is and where; its values are zero where a file is missing, and zero is not unknown.
 //! - The envelope of an instance is what the profile declares; one that has outgrown it counts with its limit.
+//! - The unit runs no check of the profile before the daemon (`ExecStartPre=`): systemd would try a check that
+//!   failed again and again, as it heeds `RestartPreventExitStatus=` for the main process alone, and that one
+//!   checks first.
+//! - A shutdown's drain has its full window though logind grants less, where `stoker-drain.service` is active to
+//!   take it on; only without that unit it is cut to what logind grants.
 //! - Streams to an instance are plain tunnels to a port of its loopback (`stokerctl forward`), from which any
 //!   protocol's proxy can be made. Chromium's DevTools stays on its own loopback and nothing is published.
 //! - A command that runs past its limit ends its sandbox: what it left running cannot be told apart from
@@ -97,4 +132,5 @@ pub mod netns;
 pub mod profile;
 pub mod quantity;
 pub mod sim;
+pub mod store;
 pub mod systemd;

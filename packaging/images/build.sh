@@ -19,6 +19,7 @@ version=1 # raise it when this script changes what ends up in an image
 suite=bookworm
 here=$(cd "$(dirname "$0")" && pwd)
 logs=$here/../../target/images
+[[ -e $here/../../Cargo.toml ]] || logs=${TMPDIR:-/var/tmp}/stoker-images # installed, and not a checkout
 need_kib=$((4 << 20))
 scratch=''
 

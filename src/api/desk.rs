@@ -118,6 +118,11 @@ pub fn granted_lease(reply: &Reply) -> Option<LeaseId> {
             | LeaseState::Queued { .. }
             | LeaseState::Ended { .. } => None,
         },
-        Reply::Leases(_) | Reply::Use { .. } | Reply::Pools(_) | Reply::Host(_) | Reply::Refused(_) => None,
+        Reply::Leases(_)
+        | Reply::Use { .. }
+        | Reply::Pools(_)
+        | Reply::Host(_)
+        | Reply::Reloaded(_)
+        | Reply::Refused(_) => None,
     }
 }

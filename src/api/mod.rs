@@ -16,6 +16,7 @@
 //! POST /v1/pools/NAME/drain, undrain
 //! GET  /v1/host
 //! POST /v1/host/drain, undrain
+//! POST /v1/reload                      read the profile anew: 200 with what changed, 422 with every mistake
 //! GET  /v1, /livez, /readyz
 //! ```
 
@@ -24,6 +25,7 @@ pub mod desk;
 mod leases;
 mod operate;
 pub mod problem;
+pub mod reload;
 pub mod server;
 mod streams;
 pub mod wire;
@@ -39,6 +41,7 @@ use serde::de::DeserializeOwned;
 
 use self::desk::Desk;
 use self::problem::Problem;
+use self::reload::Reloads;
 use crate::control::message::{Call, LeaseId, Reply};
 use crate::gateway::Gateway;
 use crate::profile::ClassName;
@@ -55,6 +58,7 @@ pub struct Api {
     desk: Desk,
     gateway: Gateway,
     ids: LeaseIds,
+    reloads: Reloads,
 }
 
 /// How lease names are made: host and boot in front, then a draw.
@@ -81,9 +85,9 @@ impl LeaseIds {
 }
 
 impl Api {
-    /// An API that asks at this desk and moves bytes through this gateway.
-    pub fn new(desk: Desk, gateway: Gateway, ids: LeaseIds) -> Api {
-        Api { desk, gateway, ids }
+    /// An API that asks at this desk, moves bytes through this gateway and has profiles read anew there.
+    pub fn new(desk: Desk, gateway: Gateway, ids: LeaseIds, reloads: Reloads) -> Api {
+        Api { desk, gateway, ids, reloads }
     }
 
     /// All routes.
@@ -95,6 +99,7 @@ impl Api {
             .route("/v1/host", get(operate::host))
             .route("/v1/host/drain", post(operate::drain_host))
             .route("/v1/host/undrain", post(operate::undrain_host))
+            .route("/v1/reload", post(reload::reload))
             .route("/v1/pools", get(operate::pools))
             .route("/v1/pools/{name}", get(operate::pool))
             .route("/v1/pools/{name}/drain", post(operate::drain_pool))

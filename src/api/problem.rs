@@ -10,11 +10,15 @@ use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 
-use super::wire::LeaseBody;
+use super::wire::{LeaseBody, MistakeBody};
 use crate::control::message::{LeaseState, Refusal, Why};
+use crate::profile::Reported;
 
 /// Names that begin alike are more likely meant than ones that are merely as long (0 to 1, by Jaro-Winkler).
 const NEAR: f64 = 0.75;
+
+const BAD_PROFILE: &str = "bad_profile";
+const CANNOT_CHANGE: &str = "cannot_change";
 
 const PROBLEM_JSON: &str = "application/problem+json";
 /// The framework says what it refuses in a line.
@@ -62,6 +66,9 @@ pub struct Problem {
     /// What may be written instead.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub known: Vec<String>,
+    /// What is wrong with the profile, where that is the problem.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mistakes: Vec<MistakeBody>,
     /// What to do about it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hint: Option<String>,
@@ -82,6 +89,34 @@ impl Problem {
     /// Something in a request that is not as it must be.
     pub fn bad_request(detail: impl Into<String>) -> Problem {
         Problem::new(StatusCode::BAD_REQUEST, "bad_request", "the request is not as it must be", detail)
+    }
+
+    /// A profile that is not used because of its mistakes, or because it could not be read.
+    pub fn bad_profile(reported: &Reported) -> Problem {
+        let title = "the host profile cannot be used";
+        let mut detail = reported.to_string();
+        if let Some(cause) = std::error::Error::source(reported) {
+            detail = format!("{detail}: {cause}");
+        }
+        let mut problem = Problem::new(StatusCode::UNPROCESSABLE_ENTITY, BAD_PROFILE, title, detail);
+        if let Reported::Mistakes(mistakes) = reported {
+            problem.mistakes = mistakes.as_slice().iter().map(MistakeBody::from).collect();
+        }
+        problem
+    }
+
+    /// A profile that could not be read within this time.
+    pub fn slow_profile(limit: Duration) -> Problem {
+        let title = "the host profile cannot be used";
+        let limit = crate::quantity::show_duration(limit);
+        let detail = format!("the files of the profile could not be read within {limit}");
+        Problem::new(StatusCode::UNPROCESSABLE_ENTITY, BAD_PROFILE, title, detail)
+    }
+
+    /// Whether it says that a profile cannot be used.
+    pub fn is_of_the_profile(&self) -> bool {
+        let kind = self.kind.strip_prefix("urn:stoker:");
+        matches!(kind, Some(BAD_PROFILE | CANNOT_CHANGE))
     }
 
     /// The daemon is ending and answers no more.
@@ -157,6 +192,15 @@ impl From<Refusal> for Problem {
                     ..Problem::new(StatusCode::BAD_REQUEST, "no_such_class", title, detail)
                 }
             }
+            Refusal::CannotChange(change) => {
+                let detail =
+                    format!("{change}: this cannot change while the daemon runs, nothing has changed");
+                let title = "the profile changes what cannot change";
+                let mut problem =
+                    Problem::new(StatusCode::UNPROCESSABLE_ENTITY, CANNOT_CHANGE, title, detail);
+                problem.hint = Some("restart stokerd to change it".into());
+                problem
+            }
             Refusal::NoSuchLease(lease) => {
                 let detail = format!("there is no lease `{lease}`, or it ended more than ten minutes ago");
                 let title = "there is no such lease";
@@ -215,6 +259,7 @@ fn status_of(why: &Why) -> StatusCode {
         Why::QueueFull { .. } => StatusCode::TOO_MANY_REQUESTS,
         Why::WaitExpired { .. } => StatusCode::GATEWAY_TIMEOUT,
         Why::NeverFits { .. } => StatusCode::UNPROCESSABLE_ENTITY,
+        Why::PoolRemoved => StatusCode::GONE,
         Why::HostDraining
         | Why::PoolDraining
         | Why::MemoryPromised { .. }
@@ -227,7 +272,8 @@ fn status_of(why: &Why) -> StatusCode {
         | Why::Recovering { .. }
         | Why::Backoff { .. }
         | Why::NoTelemetry(_)
-        | Why::EngineUnreachable(_) => StatusCode::SERVICE_UNAVAILABLE,
+        | Why::EngineUnreachable(_)
+        | Why::NotRecorded(_) => StatusCode::SERVICE_UNAVAILABLE,
     }
 }
 
@@ -238,6 +284,7 @@ fn title_of(why: &Why) -> &'static str {
         Why::NeverFits { .. } => "it can never fit on this host",
         Why::HostDraining => "the host takes no new work",
         Why::PoolDraining => "the pool takes no new work",
+        Why::PoolRemoved => "the pool is no more",
         Why::MemoryPromised { .. } | Why::MemoryAvailable { .. } => "the host has no memory for it",
         Why::Cpu { .. } => "the host has no processor for it",
         Why::MaxInstances { .. } => "the pool is at its ceiling",
@@ -248,6 +295,7 @@ fn title_of(why: &Why) -> &'static str {
         Why::Backoff { .. } => "starts of the pool fail",
         Why::NoTelemetry(_) => "the host's state is not known",
         Why::EngineUnreachable(_) => "the container engine does not answer",
+        Why::NotRecorded(_) => "what is lent cannot be written down",
     }
 }
 

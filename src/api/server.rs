@@ -3,10 +3,12 @@
 //! hyper's own server is used below axum because axum's has no bound on connections and no deadline for a
 //! caller that sends half a head.
 //!
+//! The socket is systemd's, or our own; only our own is removed at the end.
+//!
 //! A connection that becomes a stream gives its place back at the upgrade: streams have a bound of their own (see
 //! `gateway`).
 
-use std::os::unix::fs::FileTypeExt;
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,6 +44,10 @@ const DROPPED_MOST: usize = 16 * BODY_MOST;
 /// The largest body that is read takes milliseconds on a Unix socket.
 const BODY_DEADLINE: Duration = Duration::from_secs(30);
 
+/// A question that was asked when the daemon is told to end is answered, if that takes no longer; a caller that waits
+/// for a lease waits in vain.
+const LAST_ANSWERS: Duration = Duration::from_millis(500);
+
 /// A socket that cannot be had.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
@@ -62,12 +68,56 @@ pub enum SocketError {
     },
 }
 
+/// Where callers connect. Dropping it ends that, and removes the path if it is still the one that was made here.
+#[derive(Debug)]
+pub struct Socket {
+    listener: UnixListener,
+    made: Option<Made>,
+}
+
+/// A socket's path that this process has made.
+#[derive(Debug)]
+struct Made {
+    path: PathBuf,
+    file: (u64, u64),
+}
+
+impl Made {
+    fn note(path: &Path) -> io::Result<Made> {
+        Ok(Made { path: path.into(), file: identity(path)? })
+    }
+}
+
+impl Drop for Made {
+    fn drop(&mut self) {
+        // What somebody has put there since is theirs.
+        if identity(&self.path).is_ok_and(|found| found == self.file) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// What tells a file from another that has its path later.
+fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let found = fs::symlink_metadata(path)?;
+    Ok((found.dev(), found.ino()))
+}
+
+/// Takes over a socket that listens already: systemd's, which stays when the daemon ends.
+///
+/// # Errors
+/// When it cannot be used.
+pub fn adopt(listener: std::os::unix::net::UnixListener) -> io::Result<Socket> {
+    listener.set_nonblocking(true)?;
+    Ok(Socket { listener: UnixListener::from_std(listener)?, made: None })
+}
+
 /// Listens at this path, in place of the socket that an ended daemon may have left there, and of nothing else. Only its user and group may
 /// connect: the mode is the lock.
 ///
 /// # Errors
 /// When another daemon answers there, something else is there, or the path cannot be had.
-pub async fn listen(path: &Path) -> Result<UnixListener, SocketError> {
+pub async fn listen(path: &Path) -> Result<Socket, SocketError> {
     let failed = |source| SocketError::Listen { path: path.into(), source };
     match fs::symlink_metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {}
@@ -86,7 +136,21 @@ pub async fn listen(path: &Path) -> Result<UnixListener, SocketError> {
     let before = umask(Mode::from_bits_truncate(0o117));
     let listener = UnixListener::bind(path);
     umask(before);
-    listener.map_err(failed)
+    let listener = listener.map_err(failed)?;
+    Ok(Socket { listener, made: Some(Made::note(path).map_err(failed)?) })
+}
+
+impl Socket {
+    /// Its path, for people.
+    pub fn place(&self) -> String {
+        match (&self.made, self.listener.local_addr()) {
+            (Some(made), _) => made.path.display().to_string(),
+            (None, Ok(address)) => {
+                address.as_pathname().map_or("a passed socket".into(), |path| path.display().to_string())
+            }
+            (None, Err(_)) => "a passed socket".into(),
+        }
+    }
 }
 
 /// Reads a request's body to its end, within its time, before anybody handles it: a handler may then wait for as
@@ -133,9 +197,21 @@ async fn whole(mut body: Body) -> Result<Option<Vec<u8>>, axum::Error> {
     Ok((seen <= BODY_MOST).then_some(kept))
 }
 
-/// Serves until the future is dropped; open connections end with the runtime.
-pub async fn serve(listener: UnixListener, router: Router) {
+/// Serves until `ending` is over, then answers what was asked already; who connects from then on is left to whoever
+/// listens next. Connections that are open still end with the runtime.
+pub async fn serve(socket: Socket, router: Router, ending: impl Future<Output = ()>) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
+    tokio::select! {
+        () = accept(&socket.listener, router, &places) => {}
+        () = ending => {}
+    }
+    drop(socket);
+    let all = u32::try_from(CONNECTIONS).expect("they are some thousands");
+    // Every place is free again when every connection has ended.
+    let _ = timeout(LAST_ANSWERS, places.acquire_many(all)).await;
+}
+
+async fn accept(listener: &UnixListener, router: Router, places: &Arc<Semaphore>) {
     let tenants = Tenants::default();
     loop {
         let place = places.clone().acquire_owned().await.expect("the semaphore is never closed");
@@ -201,7 +277,30 @@ mod tests {
         fs::remove_file(&path).unwrap();
         let first = listen(&path).await.unwrap();
         assert!(matches!(listen(&path).await, Err(SocketError::InUse(_))));
-        drop(first);
+        std::mem::forget(first); // As a daemon that was killed: its socket stays, and nobody listens.
+        fs::rename(&path, folder.path().join("away")).unwrap();
+        drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
         listen(&path).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn only_the_path_that_was_made_here_is_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("api");
+        let ours = listen(&path).await.unwrap();
+        assert_eq!(ours.place(), path.display().to_string());
+        drop(ours);
+        assert!(!path.exists());
+
+        let ours = listen(&path).await.unwrap();
+        fs::remove_file(&path).unwrap();
+        let theirs = std::os::unix::net::UnixListener::bind(&path).unwrap();
+        drop(ours);
+        assert!(path.exists(), "somebody else's, at our path");
+
+        let adopted = adopt(theirs).unwrap();
+        assert_eq!(adopted.place(), path.display().to_string());
+        drop(adopted);
+        assert!(path.exists(), "whoever passed it keeps it");
     }
 }

@@ -132,6 +132,9 @@ fn broken(lease: &LeaseId, error: &GatewayError) -> Problem {
         GatewayError::Crowded(_) | GatewayError::Full => {
             (StatusCode::TOO_MANY_REQUESTS, "too_many_streams", "too many streams are open")
         }
+        GatewayError::Unseen(_) => {
+            (StatusCode::SERVICE_UNAVAILABLE, "instance_unseen", "the instance is not found again yet")
+        }
         GatewayError::Closed(_)
         | GatewayError::Dial { .. }
         | GatewayError::Exec { .. }

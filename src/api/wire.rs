@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::control::message::{
     CeilingsView, DrainView, End, Engine, HostView, LeaseState, LeaseView, PoolView, Reading, Why,
 };
+use crate::profile::{Change, Mistake};
 use crate::quantity::{Bytes, Instant, MilliCpu};
 
 /// `POST /v1/leases`
@@ -176,6 +177,12 @@ pub struct PoolBody {
     /// How long the oldest of them has waited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oldest_wait_ms: Option<u64>,
+    /// Instances in any state that were made from an older template.
+    #[serde(default)]
+    pub outdated: u32,
+    /// The profile has it no more: what is left of it runs out.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub removed: bool,
     /// The operator's ceiling on instances in any state.
     pub max_instances: u32,
     /// What its instances hold, those that could be measured.
@@ -329,6 +336,41 @@ pub struct CeilingsBody {
     pub cpu_weight: Option<u32>,
 }
 
+/// The answer to a reload.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Reloaded {
+    /// What is different, by key; empty where nothing is.
+    pub changes: Vec<ChangeBody>,
+}
+
+/// A difference between the profile before and after.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangeBody {
+    /// The dotted path of the key, or of a class or pool that is new or gone.
+    pub key: String,
+    /// What it was, as TOML; null where there was nothing.
+    pub from: Option<String>,
+    /// What it is; null where there is nothing.
+    pub to: Option<String>,
+}
+
+/// A mistake in a profile.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MistakeBody {
+    /// The file.
+    pub file: String,
+    /// The line, from 1.
+    pub line: usize,
+    /// The character in the line, from 1.
+    pub column: usize,
+    /// The dotted path of the key; empty where it concerns none.
+    pub key: String,
+    /// What was expected and what was found.
+    pub problem: String,
+    /// How to put it right, where that can be guessed.
+    pub hint: Option<String>,
+}
+
 /// A list, in an object so that more can be said beside it later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leases {
@@ -353,6 +395,19 @@ impl From<&Why> for LimitBody {
             have: figures.map(|figures| figures.have),
             unit: figures.map(|figures| figures.unit.into()),
         }
+    }
+}
+
+impl From<Change> for ChangeBody {
+    fn from(change: Change) -> ChangeBody {
+        ChangeBody { key: change.key, from: change.from, to: change.to }
+    }
+}
+
+impl From<&Mistake> for MistakeBody {
+    fn from(mistake: &Mistake) -> MistakeBody {
+        let Mistake { file, line, column, key, problem, hint, .. } = mistake.clone();
+        MistakeBody { file, line, column, key, problem, hint }
     }
 }
 
@@ -414,6 +469,8 @@ impl From<&PoolView> for PoolBody {
             stuck: view.stuck,
             queued: view.queued,
             oldest_wait_ms: view.oldest_wait.map(millis),
+            outdated: view.outdated,
+            removed: view.removed,
             max_instances: view.max_instances,
             memory_bytes: view.memory.get(),
             unmeasured: view.unmeasured,

@@ -1,37 +1,14 @@
 //! `stokerd`: the daemon. Arguments in, exit code out.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::Context;
 use clap::Parser;
+use stoker::ctl::daemon::Arguments;
 use stoker::ctl::exit;
 use stoker::daemon::{self, Places};
-use stoker::{profile, systemd};
-
-/// Lends the browsers and sandboxes of this host.
-///
-/// It measures what the host really has, keeps instances of each pool warm, lends them out, and refuses in
-/// time what does not fit. SIGTERM ends it and leaves instances alone; `stokerctl drain` empties the host.
-#[derive(Debug, Parser)]
-#[command(name = "stokerd", version, after_help = exit::DAEMON_HELP)]
-struct Arguments {
-    /// The host profile.
-    #[arg(long, value_name = "FILE", default_value = "/etc/stoker/host.toml")]
-    profile: PathBuf,
-
-    /// Where the API is served.
-    #[arg(long, value_name = "PATH", env = "STOKER_SOCKET", default_value = stoker::ctl::DEFAULT_SOCKET)]
-    socket: PathBuf,
-
-    /// The container engine: a path, or a `unix://` address.
-    #[arg(long, value_name = "ADDRESS", env = "DOCKER_HOST", default_value = "unix:///var/run/docker.sock")]
-    engine: String,
-
-    /// Check the profile and end.
-    #[arg(long)]
-    check: bool,
-}
+use stoker::profile::Layers;
+use stoker::{docker, systemd};
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -46,16 +23,16 @@ fn main() -> ExitCode {
 }
 
 fn start(arguments: Arguments) -> anyhow::Result<()> {
-    let profile = profile::read(&arguments.profile)?;
+    let layers = Layers::of(arguments.profile);
+    let profile = layers.read()?.profile;
     if arguments.check {
         return Ok(());
     }
-    let engine = match arguments.engine.strip_prefix("unix://") {
-        Some(path) => PathBuf::from(path),
-        None if arguments.engine.starts_with('/') => PathBuf::from(&arguments.engine),
-        None => anyhow::bail!("`{}` is no local engine: a path or a `unix://` address is", arguments.engine),
-    };
+    let engine = docker::socket_of(&arguments.engine).with_context(|| {
+        format!("`{}` is no local engine: a path or a `unix://` address is", arguments.engine)
+    })?;
     systemd::start_logging().context("cannot log")?;
+    let passed = systemd::passed_listener()?;
     // Two threads: the loop, and beside it bytes and engine calls. Work is done in containers, not here.
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
@@ -64,5 +41,6 @@ fn start(arguments: Arguments) -> anyhow::Result<()> {
         .enable_all()
         .build()
         .context("cannot start the runtime")?;
-    runtime.block_on(daemon::run(profile, Places { socket: arguments.socket, engine }))
+    let places = Places { socket: arguments.socket, passed, engine, state: arguments.state };
+    runtime.block_on(daemon::run(profile, layers, places))
 }

@@ -42,7 +42,7 @@ pub(super) fn request(
         return Verdict::Refuse(why);
     }
     if pool.queue.len() == 0
-        && let Some((_, instance)) = pool.ready.first()
+        && let Some((.., instance)) = pool.ready.first()
     {
         return Verdict::Grant(*instance);
     }
@@ -78,7 +78,8 @@ pub(super) fn startable(pool: &Pool, room: &Room<'_>, now: Instant) -> u32 {
     let memory = by_ledger.min(has.spare(promised).get() / need_of(pool).get());
     let cpu = budget::unpromised_cpu(&profile.host, cpu, promised).get();
     let cpu = cpu.checked_div(pool.spec.template.cpus.get()).unwrap_or(cpu);
-    let free = pool.spec.max_instances - pool.total();
+    // A reload may have lowered the ceiling below what there is.
+    let free = pool.spec.max_instances.saturating_sub(pool.total());
     u32::try_from(memory.min(cpu)).unwrap_or(u32::MAX).min(free)
 }
 
@@ -131,6 +132,7 @@ impl Why {
             | Why::WaitExpired { .. }
             | Why::HostDraining
             | Why::PoolDraining
+            | Why::PoolRemoved
             | Why::NeverFits { .. }
             | Why::MaxInstances { .. }
             | Why::Starts { .. }
@@ -139,7 +141,8 @@ impl Why {
             | Why::CpuPressure { .. }
             | Why::Recovering { .. }
             | Why::NoTelemetry(_)
-            | Why::EngineUnreachable(_) => false,
+            | Why::EngineUnreachable(_)
+            | Why::NotRecorded(_) => false,
         }
     }
 }

@@ -15,6 +15,8 @@ use crate::quantity::Instant;
 
 /// The longest advice, and the one with nothing to go by: a caller that comes back each minute harms nobody.
 const LONGEST: Duration = Duration::from_secs(60);
+/// Who is refused because records cannot be written comes back when that has been tried a few times.
+const STORE_AGAIN: Duration = Duration::from_secs(5);
 
 /// When leases of a pool ended lately, and who was refused since.
 #[derive(Debug, Default)]
@@ -48,11 +50,13 @@ impl Ends {
         lease: &LeaseId,
     ) -> Option<Duration> {
         let wait = match why {
-            Why::NeverFits { .. } => return None,
+            Why::NeverFits { .. } | Why::PoolRemoved => return None,
             Why::HostDraining | Why::PoolDraining | Why::NoTelemetry(_) | Why::EngineUnreachable(_) => {
                 LONGEST
             }
             Why::UnderPressure { until, .. } => until.since(now),
+            // The store tries again each second.
+            Why::NotRecorded(_) => STORE_AGAIN,
             Why::Backoff { until, .. } => self.pace(now, queued, start).max(until.since(now)),
             Why::WaitExpired { blocked_by: Some(why), .. } => {
                 return self.advise(now, (queued, start), why, lease);

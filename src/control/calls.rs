@@ -8,8 +8,8 @@ use super::budget::Promised;
 use super::drain::Drain;
 use super::lease::{Lease, Limits, State, WATCHERS};
 use super::message::{
-    Acquire, Call, CallId, Cancelled, End, Event, Failure, LeaseId, Output, Refusal, Reply, Scope, Verdict,
-    WaitFor, What, Why,
+    Acquire, Call, CallId, Cancelled, DrainRecord, End, Event, Failure, LeaseId, Output, Record, Refusal,
+    Reply, Scope, Verdict, WaitFor, What, Why,
 };
 use super::timer::Timer;
 use crate::profile::{Class, ClassName, PoolName};
@@ -44,13 +44,18 @@ impl Controller {
             Call::Host => self.reply_host(call),
             Call::Drain(scope, window) => self.begin_drain(call, &scope, window),
             Call::Undrain(scope) => self.end_drain(call, &scope),
+            Call::Reload(profile) => self.reload(call, *profile),
         }
     }
 
     /// The caller of an unanswered call is gone: what waited for nobody but it leaves the queue.
     pub(super) fn take_hang_up(&mut self, call: CallId) {
         let Some(id) = self.calls.remove(&call) else {
-            return; // It was answered meanwhile; an answer that cannot be delivered is heard of elsewhere.
+            // Its answer waits for a record, or was given: one that cannot be delivered is heard of elsewhere.
+            if let Some(id) = self.records.unsay(call) {
+                self.end_lease(&id, End::Cancelled(Cancelled::CallerGone));
+            }
+            return;
         };
         self.timers.clear(&Timer::Watch(call));
         let lease = self.leases.get_mut(&id).expect("a waiting call waits for a lease that exists");
@@ -85,7 +90,9 @@ impl Controller {
             (None, None) => None,
         };
         let never = admission::never_fits(pool, &self.profile, &self.belief, self.now);
-        let barred = draining.or(never).or_else(|| admission::pressed(pool, &self.belief, self.now));
+        let unwritten = self.records.trouble.clone().map(Why::NotRecorded);
+        let barred =
+            draining.or(never).or(unwritten).or_else(|| admission::pressed(pool, &self.belief, self.now));
         let startable = || {
             let (profile, promised) = (&self.profile, self.promised());
             let room = Room { profile, belief: &self.belief, promised, ahead: Promised::default() };
@@ -107,12 +114,14 @@ impl Controller {
         let id = request.lease.clone();
         let lease = Lease {
             id: id.clone(),
+            kind: pool.spec.kind,
             pool: request.pool,
             class: class_name,
             tenant: request.tenant,
             asked_at: now,
             caller: (!request.asynchronous).then_some(call),
             watchers: Vec::new(),
+            recorded: false,
             limits,
             state: State::Queued { place, deadline },
         };
@@ -132,13 +141,19 @@ impl Controller {
         if request.asynchronous {
             // The answer tells what the request has led to: a grant, a start, or what is in its way.
             self.settle();
+            if matches!(self.leases[&id].state, State::Queued { .. }) {
+                self.record_promise(&id, None);
+            }
             self.show(call, &id);
         }
     }
 
     fn class_of(&self, request: &Acquire) -> Result<(ClassName, Class), Refusal> {
-        let Some(pool) = self.pools.get(&request.pool) else {
-            return Err(Refusal::NoSuchPool(request.pool.clone(), self.pools.keys().cloned().collect()));
+        let Some(pool) = self.pools.get(&request.pool).filter(|pool| !pool.removed) else {
+            return Err(Refusal::NoSuchPool(
+                request.pool.clone(),
+                self.profile.pools.keys().cloned().collect(),
+            ));
         };
         let name = request.class.clone().unwrap_or_else(|| pool.spec.default_class.clone());
         match self.profile.classes.get(&name) {
@@ -214,7 +229,10 @@ impl Controller {
         let most = lease.limits.runtime_max;
         if let State::Executing { deadline, granted_at, .. } = &mut lease.state {
             *deadline = now.after(by).min(granted_at.after(most)).max(*deadline);
-            self.take_activity(id, now);
+            let _ = lease.touch(now); // First use or not, its entry is set anew.
+            let due = lease.due();
+            self.timers.set(Timer::Lease(id.clone()), due);
+            self.record_lease(id);
             self.show(call, id);
         } else {
             let lease = &self.leases[id];
@@ -247,6 +265,23 @@ impl Controller {
         self.reply(call, Reply::Host(Box::new(view)));
     }
 
+    /// As [`Controller::reply_host`], once what was asked is written down.
+    fn reply_host_recorded(&mut self, call: CallId) {
+        let view = self.view_host();
+        self.calls.remove(&call);
+        self.say_recorded(Output::Reply(call, Reply::Host(Box::new(view))));
+    }
+
+    fn record_drain(&mut self, scope: &Scope) {
+        let record = match self.drain_of(scope) {
+            Some(Drain { since, deadline, .. }) => {
+                Record::Drain(scope.clone(), DrainRecord { since, deadline })
+            }
+            None => Record::Undrained(scope.clone()),
+        };
+        self.record(record);
+    }
+
     fn begin_drain(&mut self, call: CallId, scope: &Scope, window: Duration) {
         if let Scope::Pool(name) = scope
             && !self.pools.contains_key(name)
@@ -258,10 +293,11 @@ impl Controller {
         let since = self.drain_of(scope).map_or(self.now, |drain| drain.since);
         self.set_drain(scope, Some(Drain { since, deadline, told_empty: false }));
         self.tell(What::DrainBegan(window), scope.pool(), None);
+        self.record_drain(scope);
         for name in self.pools_in(scope) {
             self.empty_pool(&name);
         }
-        self.reply_host(call);
+        self.reply_host_recorded(call);
     }
 
     /// Sends away who waits, stops who is not lent, and tells the lent ones their deadline.
@@ -284,15 +320,16 @@ impl Controller {
         if self.drain_of(scope).is_some() {
             self.set_drain(scope, None);
             self.tell(What::Undrained, scope.pool(), None);
+            self.record_drain(scope);
             for name in self.pools_in(scope) {
                 self.spread_drain(&name);
             }
         }
-        self.reply_host(call);
+        self.reply_host_recorded(call);
     }
 
     /// Makes a pool's leases agree with the drain the pool is under.
-    fn spread_drain(&mut self, name: &PoolName) {
+    pub(super) fn spread_drain(&mut self, name: &PoolName) {
         let until: Option<Instant> = self.pools[name].drain().map(|drain| drain.deadline);
         for lease in self.leases.values_mut().filter(|lease| lease.pool == *name) {
             if let State::Executing { draining, .. } = &mut lease.state {
@@ -317,7 +354,7 @@ impl Controller {
         }
     }
 
-    fn set_drain(&mut self, scope: &Scope, drain: Option<Drain>) {
+    pub(super) fn set_drain(&mut self, scope: &Scope, drain: Option<Drain>) {
         match scope {
             Scope::Host => {
                 self.drain = drain;

@@ -8,8 +8,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::Controller;
 use super::lease::State;
 use super::message::{LeaseId, Why};
+use super::placement;
 use super::pool::{Counts, Life, Pool};
-use super::scaling;
 use super::timer::Timer;
 
 /// An invariant that does not hold: what, with the names it concerns.
@@ -40,6 +40,7 @@ impl Controller {
     pub fn check_at_rest(&self) -> Result<(), Broken> {
         ensure(self.homes.is_empty(), || format!("{} instances are left", self.homes.len()))?;
         ensure(self.calls.is_empty(), || format!("{} calls are left", self.calls.len()))?;
+        ensure(self.records.is_quiet(), || "something waits for a record".into())?;
         ensure(self.strangers.is_empty(), || format!("{} strangers are left", self.strangers.len()))?;
         let live = self.leases.len() - self.ended.len();
         ensure(live == 0, || format!("{live} leases go on"))
@@ -72,10 +73,10 @@ impl Controller {
             ensure(self.homes.get(id) == Some(name), || format!("{id} has no home in {name}"))?;
             let timed = self.timers.has(&Timer::Instance(name.clone(), *id));
             match &instance.life {
-                Life::Starting { .. } => counts.starting += 1,
+                Life::Starting { .. } | Life::Unseen { .. } => counts.starting += 1,
                 Life::Warm { since, .. } => {
                     counts.warm += 1;
-                    ready.insert((*since, *id));
+                    ready.insert((pool.is_outdated(*id), *since, *id));
                 }
                 Life::Leased { .. } => counts.leased += 1,
                 Life::Stopping { .. } => counts.stopping += 1,
@@ -87,31 +88,25 @@ impl Controller {
         }
         ensure(counts == pool.counts, || format!("{name} counts {:?} and has {counts:?}", pool.counts))?;
         ensure(ready == pool.ready, || format!("{name}: the ready set is not the warm instances"))?;
-        ensure(pool.total() <= pool.spec.max_instances, || {
-            format!("{name} has {} instances, {} allowed", pool.total(), pool.spec.max_instances)
-        })?;
-        ensure(pool.queue.len() == 0 || pool.counts.warm == 0, || {
+        let lends = self.records.trouble.is_none();
+        ensure(pool.queue.len() == 0 || pool.counts.warm == 0 || !lends, || {
             format!("{name}: somebody waits beside a warm one")
         })?;
         self.check_starts(pool)?;
-        for (class, queued) in pool.queue.classes() {
-            // Those for whom something was to be started did not count when they came.
-            let most = self.profile.classes[class].max_queued.saturating_add(pool.spec.max_instances);
-            ensure(*queued <= most, || format!("{name}: {queued} of class {class} wait, {most} allowed"))?;
-        }
-        let drained = pool.drain().is_some();
-        ensure(!drained || pool.queue.len() + pool.counts.warm + pool.counts.starting == 0, || {
-            format!("{name} is drained and still waits, starts or keeps stock")
-        })
+        ensure(!pool.is_closed() || pool.queue.len() + pool.counts.warm + pool.counts.starting == 0, || {
+            format!("{name} is closed and still waits, starts or keeps stock")
+        })?;
+        let written = self.profile.pools.get(name).is_some_and(|spec| *spec == *pool.spec);
+        ensure(written != pool.removed, || format!("{name} is not as the profile has it"))?;
+        ensure(!pool.removed || !pool.instances.is_empty(), || format!("{name} is gone and still here"))
     }
 
     /// A start that is wanted and not made has a reason, and one that waits for a time is woken up then.
     fn check_starts(&self, pool: &Pool) -> Result<(), Broken> {
-        let (name, stock) = (&pool.name, pool.stock(self.now));
-        let Counts { warm, starting, .. } = pool.counts;
-        let wanted = scaling::starts_wanted(pool.queue.len(), stock, warm, starting);
-        ensure(wanted == 0 || pool.blocked_by.is_some(), || {
-            format!("{name} wants {wanted} starts, and nothing keeps it from them")
+        let name = &pool.name;
+        let wanted = placement::urgency(pool, self.now);
+        ensure(wanted.is_none() || pool.blocked_by.is_some(), || {
+            format!("{name} wants a start for {wanted:?}, and nothing keeps it from it")
         })?;
         let sleeps = matches!(pool.blocked_by, Some(Why::Backoff { until, .. }) if until > self.now);
         ensure(!sleeps || self.timers.has(&Timer::Retry(name.clone())), || format!("{name} sleeps for ever"))

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use super::Controller;
 use super::lease::{REMEMBER_MOST, State};
-use super::message::{CallId, End, InstanceId, LeaseId, Output, Refusal, Reply, StopReason, What};
+use super::message::{CallId, End, InstanceId, LeaseId, Output, Record, Refusal, Reply, StopReason, What};
 use super::pool::Life;
 use super::timer::Timer;
 
@@ -39,6 +39,7 @@ impl Controller {
         };
         lease.state = State::Ended { end: end.clone(), at: now, granted_at };
         let caller = lease.caller.take();
+        self.record_end(id);
         self.timers.clear(&Timer::Lease(id.clone()));
         self.ended.push_back(id.clone());
         self.tell_of_lease(What::LeaseEnded(end.clone()), id, used);
@@ -89,6 +90,14 @@ impl Controller {
         }
     }
 
+    /// Forgets an instance of which nothing is, or ever was.
+    pub(super) fn forget_instance(&mut self, id: InstanceId) {
+        let home = self.homes.remove(&id).expect("only known instances are forgotten");
+        self.pool(&home).bury(id);
+        self.timers.clear(&Timer::Instance(home, id));
+        self.record(Record::Gone(id));
+    }
+
     /// Begins an instance's end, unless it has begun.
     pub(super) fn stop_instance(&mut self, id: InstanceId, why: StopReason) {
         let now = self.now;
@@ -96,12 +105,17 @@ impl Controller {
         let pool = self.pool(&home);
         // What is used or broken has nothing to finish; what goes in good order may do so.
         let grace = match why {
-            StopReason::Aged | StopReason::Surplus | StopReason::Drain => pool.spec.deadlines.stop_timeout,
+            StopReason::Aged
+            | StopReason::Surplus
+            | StopReason::Drain
+            | StopReason::Outdated
+            | StopReason::Removed => pool.spec.deadlines.stop_timeout,
             StopReason::Used
             | StopReason::StartFailed
             | StopReason::Died
             | StopReason::Unanswering
-            | StopReason::Unknown => Duration::ZERO,
+            | StopReason::Unknown
+            | StopReason::Interrupted => Duration::ZERO,
             StopReason::Pressure => pool.spec.deadlines.stop_timeout.min(SHORT_GRACE),
         };
         if matches!(pool.instances[&id].life, Life::Stopping { .. }) {
@@ -109,7 +123,11 @@ impl Controller {
         }
         let life = pool.stopping_life(now, now, why, 1);
         pool.become_(id, life);
+        if self.records.unsay_start(id) {
+            return self.forget_instance(id); // Nobody was asked to make it.
+        }
         self.set_instance_timer(id);
+        self.record_instance(id);
         self.out.push_back(Output::Stop { instance: id, grace });
         self.tell(What::InstanceStopping(why), Some(&home), Some(id));
     }

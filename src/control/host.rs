@@ -36,6 +36,11 @@ impl<T> Default for Figure<T> {
 }
 
 impl<T: Clone> Figure<T> {
+    /// One that nobody has read, for this reason: unknown from the beginning, and not merely young.
+    pub(super) fn unread(why: &str) -> Figure<T> {
+        Figure { last: None, trouble: Some(why.to_owned()) }
+    }
+
     /// Takes in what was read, or why it could not be.
     pub(super) fn take(&mut self, now: Instant, read: Read<T>) {
         match read {

@@ -15,8 +15,9 @@
 use std::time::Duration;
 
 use super::message::{CallId, Deadline, End, InstanceId, Interruption, LeaseId, Tenant, WaitFor};
+use super::message::{LeaseRecord, LeaseRecordState, LimitsRecord};
 use super::queue::Place;
-use crate::profile::{ClassName, Deadlines, PoolName};
+use crate::profile::{ClassName, Deadlines, Kind, PoolName};
 use crate::quantity::Instant;
 
 /// How long an ended lease can still be asked about.
@@ -31,6 +32,8 @@ pub(super) const WATCHERS: usize = 16;
 pub(super) struct Lease {
     pub(super) id: LeaseId,
     pub(super) pool: PoolName,
+    /// What that pool lends; the pool may be gone before the lease is forgotten.
+    pub(super) kind: Kind,
     pub(super) class: ClassName,
     pub(super) tenant: Tenant,
     pub(super) asked_at: Instant,
@@ -38,6 +41,8 @@ pub(super) struct Lease {
     pub(super) caller: Option<CallId>,
     /// Calls that are answered when it changes.
     pub(super) watchers: Vec<(CallId, WaitFor)>,
+    /// Whether anything of it was written down.
+    pub(super) recorded: bool,
     pub(super) limits: Limits,
     pub(super) state: State,
 }
@@ -84,11 +89,55 @@ pub(super) enum State {
 }
 
 impl Lease {
-    /// When its idle time is over, counted from its last activity, or its grant before the first.
+    /// One that was written down.
+    pub(super) fn of(record: LeaseRecord, state: State) -> Lease {
+        let LeaseRecord { id, pool, kind, class, tenant, asked_at, limits, .. } = record;
+        let LimitsRecord { first_use, idle, runtime, runtime_max } = limits;
+        let limits = Limits { first_use, idle, runtime, runtime_max };
+        let (caller, watchers, recorded) = (None, Vec::new(), true);
+        Lease { id, pool, kind, class, tenant, asked_at, caller, watchers, recorded, limits, state }
+    }
+
+    /// It as it is written down.
+    pub(super) fn record(&self) -> LeaseRecord {
+        let Limits { first_use, idle, runtime, runtime_max } = self.limits;
+        let state = match &self.state {
+            State::Queued { place: (promised, arrival), deadline } => {
+                LeaseRecordState::Queued { promised: *promised, arrival: *arrival, deadline: *deadline }
+            }
+            State::Executing { instance, granted_at, used, deadline, .. } => LeaseRecordState::Executing {
+                instance: *instance,
+                granted_at: *granted_at,
+                used: *used,
+                deadline: *deadline,
+            },
+            State::Ended { end, at, granted_at } => {
+                LeaseRecordState::Ended { end: end.clone(), at: *at, granted_at: *granted_at }
+            }
+        };
+        LeaseRecord {
+            id: self.id.clone(),
+            pool: self.pool.clone(),
+            kind: self.kind,
+            class: self.class.clone(),
+            tenant: self.tenant.clone(),
+            asked_at: self.asked_at,
+            limits: LimitsRecord { first_use, idle, runtime, runtime_max },
+            state,
+        }
+    }
+
+    /// Whether it has ended.
+    pub(super) fn is_over(&self) -> bool {
+        matches!(self.state, State::Ended { .. })
+    }
+
+    /// When its idle time is over, counted from its last activity, or before the first from its grant; after a
+    /// restart of the daemon from that, whatever came before it.
     pub(super) fn idle_deadline(&self) -> Option<Instant> {
         match &self.state {
             State::Executing { used: true, active_at, .. } => Some(active_at.after(self.limits.idle)),
-            State::Executing { granted_at, .. } => Some(granted_at.after(self.limits.first_use)),
+            State::Executing { active_at, .. } => Some(active_at.after(self.limits.first_use)),
             State::Queued { .. } | State::Ended { .. } => None,
         }
     }

@@ -1,7 +1,7 @@
 //! Every word spoken to the controller or by it. Reading this page is reading the product.
 //!
-//! What it shows of itself is in `views`, what it tells the journal in `events`, and what concerns memory
-//! pressure in `pressure`.
+//! What it shows of itself is in `views`, what it tells the journal in `events`, what it writes down in `records`, and
+//! what concerns memory pressure in `pressure`.
 //!
 //! [`Input`] is what the world, the callers and the operator say; [`Output`] is what the controller
 //! wants done or said. What is seen ([`Sample`], [`Listing`], [`News`]) is whole and never a
@@ -9,13 +9,18 @@
 
 mod events;
 mod pressure;
+mod records;
 mod views;
 
 pub use events::{Event, StopReason, What};
 pub use pressure::{Ceilings, CeilingsView, Level, PressureView, Shortage, SliceMemory, Tier, Victim};
+pub use records::{
+    DrainRecord, InstanceRecord, InstanceRecordState, LeaseRecord, LeaseRecordState, LimitsRecord, Process,
+    Record, Recovered, Subject,
+};
 pub use views::{
     Cancelled, Deadline, DrainView, End, Failure, HostView, Interruption, LeaseState, LeaseView, PoolView,
-    Reading,
+    Reading, Summary,
 };
 
 use std::collections::BTreeMap;
@@ -23,7 +28,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::profile::{ClassName, PoolName};
+use crate::profile::{Change, ClassName, HostProfile, Pool, PoolName, Probe};
 use crate::quantity::{Bytes, Instant, MilliCpu, Permille};
 
 // ---------------------------------------------------------------- names
@@ -103,6 +108,12 @@ pub enum Input {
     HungUp(CallId),
     /// These ceilings stand, or why one of them does not, in one line.
     Ceilings(Result<Ceilings, String>),
+    /// What an earlier daemon wrote down; the first word of all, where there is a store.
+    Recovered(Box<Recovered>),
+    /// All records up to this number are written.
+    Recorded(u64),
+    /// Records up to this number that are not written yet could not be, for this reason; they are tried again.
+    RecordFailed(u64, String),
 }
 
 /// One look at the whole host; instances are read first, MemAvailable last.
@@ -194,8 +205,8 @@ pub enum Engine {
 pub enum News {
     /// Its container exists.
     Created,
-    /// Its first process runs.
-    Started,
+    /// Its first process runs: this one.
+    Started(Process),
     /// Its probe answered.
     Ready,
     /// It will not become ready; nothing of it is known to remain, or `Stop` will be needed.
@@ -267,6 +278,8 @@ pub enum Call {
     Drain(Scope, Duration),
     /// Take work again.
     Undrain(Scope),
+    /// Go by this profile from now on; or, where something in it cannot change while the daemon runs, not at all.
+    Reload(Box<HostProfile>),
 }
 
 /// A request for an instance.
@@ -319,6 +332,8 @@ pub enum Output {
         instance: InstanceId,
         /// Its pool.
         pool: PoolName,
+        /// The pool as it is now: what the instance is made from, whatever a reload brings later.
+        made: Arc<Pool>,
         /// When it must be ready.
         deadline: Instant,
     },
@@ -333,13 +348,29 @@ pub enum Output {
     Probe {
         /// Its name.
         instance: InstanceId,
+        /// How, as it was made.
+        probe: Probe,
+    },
+    /// Take over this instance, which an earlier daemon made: find its first process, which must be this one
+    /// where it is known, open its door, and say that it is ready once its probe answers.
+    Adopt {
+        /// Its name.
+        instance: InstanceId,
         /// Its pool.
         pool: PoolName,
+        /// The pool as it was made from, as far as that is known.
+        made: Arc<Pool>,
+        /// Its first process, as it was written down.
+        process: Option<Process>,
+        /// The lease that it is lent to, if it is.
+        lease: Option<LeaseId>,
     },
     /// Ask the kernel to take back from this idle warm instance what it can.
     Reclaim(InstanceId),
     /// Make these the hard limits on all containers together, and keep them so.
     Ceilings(Ceilings),
+    /// Write this down; all records of one word are written together or not at all.
+    Record(u64, Record),
     /// Answer this call.
     Reply(CallId, Reply),
     /// Say this in the journal.
@@ -364,6 +395,8 @@ pub enum Reply {
     Pools(Vec<PoolView>),
     /// The host.
     Host(Box<HostView>),
+    /// The profile holds; this is what has changed.
+    Reloaded(Vec<Change>),
     /// No.
     Refused(Box<Refusal>),
 }
@@ -401,6 +434,8 @@ pub enum Why {
     HostDraining,
     /// The pool takes no new work.
     PoolDraining,
+    /// The pool is in the profile no more.
+    PoolRemoved,
     /// Not even an empty host has room for one.
     NeverFits {
         /// What one needs that grows to its limit.
@@ -480,6 +515,8 @@ pub enum Why {
     NoTelemetry(String),
     /// The engine does not answer.
     EngineUnreachable(String),
+    /// What is lent could not be written down.
+    NotRecorded(String),
 }
 
 /// A refusal with what the caller needs to do better.
@@ -506,4 +543,6 @@ pub enum Refusal {
     NoSuchLease(LeaseId),
     /// The lease is not in a state for that.
     NotExecuting(Box<LeaseView>),
+    /// The new profile changes what a daemon that runs cannot change.
+    CannotChange(Change),
 }

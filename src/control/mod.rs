@@ -2,22 +2,24 @@
 //!
 //! ```text
 //!              Input                    Output
-//! measure ---> Sample                   Start, Stop, Probe ---> docker
-//! docker  ---> Listed, Instance         Reclaim, Ceilings  ---> the kernel, systemd
-//! api     ---> Call, HungUp             Reply              ---> api
-//! daemon  ---> Ceilings                 Tell               ---> journal
+//! measure ---> Sample                   Start, Stop, Probe, Adopt ---> docker
+//! docker  ---> Listed, Instance         Reclaim, Ceilings         ---> the kernel, systemd
+//! api     ---> Call, HungUp             Reply                     ---> api
+//! store   ---> Recovered, Recorded      Record                    ---> store
+//! daemon  ---> Ceilings                 Tell                      ---> journal
 //! clock   ---> Tick
 //! ```
 //!
 //! The controller has three verbs. [`Controller::handle`] takes one word and the time; after it,
 //! [`Controller::poll_output`] is called until it is empty, and [`Controller::wake`] says when to come back
-//! if nothing else happens, and for what. Outputs are carried out in their order.
+//! if nothing else happens, and for what. Outputs are carried out in their order. [`Controller::summary`] says how it
+//! stands, for who shows it between questions.
 //!
 //! Invariants: no clock, no chance, no IO, no async in here; equal inputs give equal outputs. What must be
 //! true of the whole stands in [`check`](Controller::check), and is looked at after every word in debug
 //! builds and in the simulator. Our own mistakes are asserted; what the world does is handled.
 //!
-//! Deliberately absent: traits for the outside, callbacks, records (this version keeps no store).
+//! Deliberately absent: traits for the outside, callbacks, how records are kept.
 
 mod admission;
 mod advice;
@@ -36,7 +38,10 @@ mod placement;
 mod pool;
 mod pressure;
 mod queue;
+mod records;
+mod recover;
 mod relief;
+mod reload;
 mod scaling;
 mod settle;
 mod timer;
@@ -44,6 +49,7 @@ mod view;
 pub mod words;
 
 use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
 
 use self::ceiling::Ceiling;
 use self::drain::Drain;
@@ -51,9 +57,10 @@ use self::host::Belief;
 use self::lease::Lease;
 use self::message::{CallId, Event, Input, InstanceId, LeaseId, Output, Reply, What};
 use self::pool::Pool;
+use self::records::Records;
 use self::relief::Relief;
 use self::timer::{Timer, Timers};
-use crate::profile::{HostProfile, PoolName};
+use crate::profile::{self, HostProfile, PoolName};
 use crate::quantity::Instant;
 
 /// Everything the daemon knows and decides, in one place and without a clock.
@@ -80,6 +87,7 @@ pub struct Controller {
     drain: Option<Drain>,
     relief: Relief,
     ceiling: Ceiling,
+    records: Records,
     timers: Timers,
     out: VecDeque<Output>,
 }
@@ -111,6 +119,7 @@ impl Controller {
             drain: None,
             relief: Relief::default(),
             ceiling: Ceiling::new(),
+            records: Records::default(),
             timers,
             out: VecDeque::new(),
         }
@@ -139,6 +148,9 @@ impl Controller {
             Input::Call(call, asked) => self.take_call(call, asked),
             Input::HungUp(call) => self.take_hang_up(call),
             Input::Ceilings(heard) => self.take_ceilings(heard),
+            Input::Recovered(recovered) => self.take_recovered(*recovered),
+            Input::Recorded(upto) => self.take_recorded(upto),
+            Input::RecordFailed(upto, why) => self.take_record_failed(upto, &why),
         }
         self.settle();
     }
@@ -153,9 +165,22 @@ impl Controller {
         self.timers.next()
     }
 
+    /// The pool as an instance was made from, for as long as it is there.
+    pub fn made_of(&self, instance: InstanceId) -> Option<&Arc<profile::Pool>> {
+        let pool = &self.pools[self.homes.get(&instance)?];
+        pool.instances.get(&instance).map(|instance| &instance.made)
+    }
+
     fn reply(&mut self, call: CallId, reply: Reply) {
         self.calls.remove(&call);
-        self.out.push_back(Output::Reply(call, reply));
+        match &reply {
+            Reply::Lease(_) | Reply::Leases(_) | Reply::Use { .. } => {
+                self.say_recorded(Output::Reply(call, reply));
+            }
+            Reply::Pools(_) | Reply::Host(_) | Reply::Reloaded(_) | Reply::Refused(_) => {
+                self.out.push_back(Output::Reply(call, reply));
+            }
+        }
     }
 
     fn tell(&mut self, what: What, pool: Option<&PoolName>, instance: Option<InstanceId>) {
@@ -172,6 +197,6 @@ impl Controller {
     }
 
     fn pool(&mut self, name: &PoolName) -> &mut Pool {
-        self.pools.get_mut(name).expect("pools are as the profile has them, for the controller's whole life")
+        self.pools.get_mut(name).expect("a pool is there as long as anything names it")
     }
 }

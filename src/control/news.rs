@@ -49,8 +49,11 @@ impl Controller {
                     pool.fortune.forgive(now);
                 }
                 self.tell(What::EngineBack, None, None);
+                self.look_for_unseen();
             }
             Engine::Unreachable(why) => {
+                // What was seen once was seen by a listing that can no longer be compared.
+                self.strangers.clear();
                 // Once an outage, whatever else is said of it.
                 if !std::mem::replace(&mut self.belief.told_lost, true) {
                     self.tell(What::EngineLost(why), None, None);
@@ -66,6 +69,7 @@ impl Controller {
         {
             let due = lease.due();
             self.timers.set(Timer::Lease(id.clone()), due);
+            self.record_lease(id);
         }
     }
 
@@ -79,13 +83,14 @@ impl Controller {
             News::Created => {
                 instance.exists_since.get_or_insert(now);
             }
-            News::Started => {
+            News::Started(process) => {
+                instance.process = Some(process);
                 instance.exists_since.get_or_insert(now);
                 instance.runs_since.get_or_insert(now);
             }
             News::Ready => self.became_ready(id),
             News::StartFailed(failure) => {
-                if matches!(instance.life, Life::Starting { .. }) {
+                if instance.life.is_starting() {
                     self.start_failed(id, failure);
                 }
             }
@@ -127,11 +132,15 @@ impl Controller {
             let running = listing.running.get(&id);
             match (life, running) {
                 (_, None) if existed => self.gone(id),
-                (Life::Warm { .. } | Life::Leased { .. }, Some(false)) if ran => {
+                (Life::Unseen { .. } | Life::Warm { .. } | Life::Leased { .. }, Some(false)) if ran => {
                     self.exited(id, Exit { code: None });
                 }
                 (
-                    Life::Starting { .. } | Life::Warm { .. } | Life::Leased { .. } | Life::Stopping { .. },
+                    Life::Starting { .. }
+                    | Life::Unseen { .. }
+                    | Life::Warm { .. }
+                    | Life::Leased { .. }
+                    | Life::Stopping { .. },
                     _,
                 ) => {}
             }
@@ -159,18 +168,24 @@ impl Controller {
         let home = self.homes[&id].clone();
         let pool = self.pool(&home);
         let instance = &pool.instances[&id];
-        if !matches!(instance.life, Life::Starting { .. }) {
-            return; // Said twice, or it is being stopped already.
-        }
         let took = now.since(instance.born);
-        let life = pool.warm_life(id, now);
-        pool.last_start = Some(took);
-        pool.fortune.succeeded();
+        let life = match instance.life {
+            Life::Starting { .. } => {
+                let life = pool.warm_life(id, now);
+                pool.last_start = Some(took);
+                pool.fortune.succeeded();
+                life
+            }
+            Life::Unseen { since, expires, .. } => pool.seen_life(id, now, since, expires),
+            // Said twice, or it is being stopped already.
+            Life::Warm { .. } | Life::Leased { .. } | Life::Stopping { .. } => return,
+        };
         pool.become_(id, life);
         let instance = pool.instances.get_mut(&id).expect("it became warm just now");
         instance.exists_since.get_or_insert(now);
         instance.runs_since.get_or_insert(now);
         self.set_instance_timer(id);
+        self.record_instance(id);
         self.tell(What::InstanceWarm(took), Some(&home), Some(id));
     }
 
@@ -184,7 +199,7 @@ impl Controller {
         let (born, why) = (instance.born, failure.to_string());
         let retry_at = match instance.life {
             Life::Warm { .. } => pool.fortune.died_young(born, now, why),
-            Life::Starting { .. } | Life::Leased { .. } | Life::Stopping { .. } => {
+            Life::Starting { .. } | Life::Unseen { .. } | Life::Leased { .. } | Life::Stopping { .. } => {
                 pool.fortune.failed(born, now, why)
             }
         };
@@ -201,7 +216,7 @@ impl Controller {
             Life::Warm { since, .. } if now.since(since) < INFANCY => {
                 self.start_failed(id, StartFailure::DiedYoung(exit));
             }
-            Life::Warm { .. } => self.stop_instance(id, StopReason::Died),
+            Life::Unseen { .. } | Life::Warm { .. } => self.stop_instance(id, StopReason::Died),
             Life::Leased { lease } => {
                 self.end_lease_for(&lease, End::Failed(Failure::Died(exit)), StopReason::Died)
             }
@@ -232,14 +247,14 @@ impl Controller {
     fn gone(&mut self, id: InstanceId) {
         let home = self.homes[&id].clone();
         match self.pool(&home).instances[&id].life.clone() {
-            Life::Starting { .. } | Life::Warm { .. } => self.exited(id, Exit { code: None }),
+            Life::Starting { .. } | Life::Unseen { .. } | Life::Warm { .. } => {
+                self.exited(id, Exit { code: None });
+            }
             Life::Leased { lease } => {
                 self.end_lease_for(&lease, End::Failed(Failure::Vanished), StopReason::Died);
             }
             Life::Stopping { .. } => {
-                self.pool(&home).bury(id);
-                self.homes.remove(&id);
-                self.timers.clear(&Timer::Instance(home.clone(), id));
+                self.forget_instance(id);
                 self.tell(What::InstanceGone, Some(&home), Some(id));
             }
         }

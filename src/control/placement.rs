@@ -1,8 +1,9 @@
 //! Which instance serves whom, and which pool may start the next one.
 //!
-//! A request gets the warm instance that has been warm longest: it will be the next to age anyway. Start
-//! slots are scarce, so they go first to the pool whose waiting request has the earliest promise, and only
-//! then to refill, to the pool that lacks the largest part of its stock.
+//! A request gets the warm instance that has been warm longest: it will be the next to age anyway. One of an older
+//! template is lent only where there is none of the newest. Start slots are scarce, so they go first to the pool
+//! whose waiting request has the earliest promise, then to refill, to the pool that lacks the largest part of its
+//! stock, and last to the exchange of what was made from an older template.
 //!
 //! Not here: whether a start is allowed (`admission`).
 
@@ -17,6 +18,8 @@ pub(super) enum Urgency {
     Waiting(Instant),
     /// It has this many thousandths of its stock.
     Refill(u32),
+    /// It has its stock, and some of it is of an older template.
+    Exchange,
 }
 
 /// How much this pool wants another start now, if at all.
@@ -24,7 +27,7 @@ pub(super) fn urgency(pool: &Pool, now: Instant) -> Option<Urgency> {
     let stock = pool.stock(now);
     let (warm, starting) = (pool.counts.warm, pool.counts.starting);
     if scaling::starts_wanted(pool.queue.len(), stock, warm, starting) == 0 {
-        return None;
+        return pool.may_exchange().then_some(Urgency::Exchange);
     }
     // Those under way serve the first of the queue: it is the next one behind them that wants a start.
     match pool.queue.promise_behind(starting) {
@@ -38,14 +41,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiting_comes_before_refill_and_the_emptiest_stock_first() {
+    fn waiting_comes_before_refill_the_emptiest_stock_first_and_exchange_last() {
         let at = Instant::from_nanos;
-        let mut wishes =
-            [Urgency::Refill(900), Urgency::Waiting(at(9)), Urgency::Refill(0), Urgency::Waiting(at(3))];
+        let mut wishes = [
+            Urgency::Exchange,
+            Urgency::Refill(900),
+            Urgency::Waiting(at(9)),
+            Urgency::Refill(0),
+            Urgency::Waiting(at(3)),
+        ];
         wishes.sort();
         assert_eq!(
             wishes,
-            [Urgency::Waiting(at(3)), Urgency::Waiting(at(9)), Urgency::Refill(0), Urgency::Refill(900)]
+            [
+                Urgency::Waiting(at(3)),
+                Urgency::Waiting(at(9)),
+                Urgency::Refill(0),
+                Urgency::Refill(900),
+                Urgency::Exchange
+            ]
         );
     }
 }

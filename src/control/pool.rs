@@ -6,9 +6,15 @@
 //!     +----------+-----------+---------+------------------+
 //! ```
 //!
+//! After a restart of the daemon what was warm is *unseen* until it has been found alive, and then warm again.
+//!
 //! Each state carries what it has and nothing else, and each has an end: a start its deadline, a warm one
 //! its age, a leased one its lease, a stopping one its next try. What is used is destroyed: nothing leads
 //! from `leased` back to `warm`. An instance counts against every ceiling until its container is gone.
+//!
+//! A reload may change what the next instance is made from. Each one keeps the pool as it was made from; one
+//! whose template is the pool's still is taken along, so it is of an older template exactly if it is not made from
+//! the pool's own `spec`.
 //!
 //! Invariant: the counts agree with the instances, and `ready` holds exactly the warm ones.
 
@@ -21,7 +27,7 @@ use super::budget::Promised;
 use super::drain::Drain;
 use super::envelope::Share;
 use super::host::Figure;
-use super::message::{InstanceId, LeaseId, StopReason, Why};
+use super::message::{InstanceId, LeaseId, Process, StopReason, Why};
 use super::queue::Queue;
 use super::scaling::{Demand, Fortune};
 use crate::profile::{self, PoolName};
@@ -43,8 +49,8 @@ pub(super) struct Pool {
     pub(super) name: PoolName,
     pub(super) spec: Arc<profile::Pool>,
     pub(super) instances: BTreeMap<InstanceId, Instance>,
-    /// The warm ones, longest warm first.
-    pub(super) ready: BTreeSet<(Instant, InstanceId)>,
+    /// The warm ones: of the newest template first, then longest warm first.
+    pub(super) ready: BTreeSet<Turn>,
     pub(super) counts: Counts,
     pub(super) queue: Queue,
     pub(super) demand: Demand,
@@ -57,9 +63,14 @@ pub(super) struct Pool {
     pub(super) own_drain: Option<Drain>,
     /// The drain that was asked for the whole host.
     pub(super) host_drain: Option<Drain>,
+    /// Whether the profile has it no more: it takes no work, and goes when nothing is left of it.
+    pub(super) removed: bool,
     /// What kept a wanted start back when it was last tried.
     pub(super) blocked_by: Option<Why>,
 }
+
+/// When a warm one has its turn to be lent: those of an older template last, then by how long it is warm.
+pub(super) type Turn = (bool, Instant, InstanceId);
 
 /// How many instances are in which state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -73,6 +84,8 @@ pub(super) struct Counts {
 /// One container of a pool.
 #[derive(Debug)]
 pub(super) struct Instance {
+    /// The pool as it was made from.
+    pub(super) made: Arc<profile::Pool>,
     /// When its start was ordered.
     pub(super) born: Instant,
     /// When its container was first known to exist; a listing from before says nothing about it.
@@ -82,6 +95,8 @@ pub(super) struct Instance {
     pub(super) runs_since: Option<Instant>,
     /// What it holds, as far as measured.
     pub(super) memory: Figure<Bytes>,
+    /// Its first process, once it was seen to run.
+    pub(super) process: Option<Process>,
     pub(super) life: Life,
 }
 
@@ -90,6 +105,8 @@ pub(super) struct Instance {
 pub(super) enum Life {
     /// Ordered; its container is being made, its process started, its probe asked.
     Starting { deadline: Instant },
+    /// Was warm when an earlier daemon last wrote it down, and has not been seen since.
+    Unseen { since: Instant, expires: Instant, deadline: Instant },
     /// Ready and not lent.
     Warm { since: Instant, expires: Instant, probing: Option<Probing> },
     /// Lent.
@@ -109,6 +126,16 @@ pub(super) struct Probing {
     pub(super) misses: u8,
 }
 
+impl Life {
+    /// Whether it is on its way to being warm.
+    pub(super) fn is_starting(&self) -> bool {
+        match self {
+            Life::Starting { .. } | Life::Unseen { .. } => true,
+            Life::Warm { .. } | Life::Leased { .. } | Life::Stopping { .. } => false,
+        }
+    }
+}
+
 impl Pool {
     /// A pool with nothing in it.
     pub(super) fn new(name: PoolName, spec: profile::Pool) -> Pool {
@@ -125,6 +152,7 @@ impl Pool {
             last_start: None,
             own_drain: None,
             host_drain: None,
+            removed: false,
             blocked_by: None,
         }
     }
@@ -133,8 +161,15 @@ impl Pool {
     pub(super) fn begin(&mut self, id: InstanceId, now: Instant) -> Instant {
         let deadline = now.after(self.spec.deadlines.start_timeout);
         let life = Life::Starting { deadline };
-        let instance =
-            Instance { born: now, exists_since: None, runs_since: None, memory: Figure::default(), life };
+        let instance = Instance {
+            made: Arc::clone(&self.spec),
+            born: now,
+            exists_since: None,
+            runs_since: None,
+            memory: Figure::default(),
+            process: None,
+            life,
+        };
         let before = self.instances.insert(id, instance);
         assert!(before.is_none(), "instance names are counted up, never used twice");
         self.counts.starting += 1;
@@ -145,12 +180,26 @@ impl Pool {
     pub(super) fn become_(&mut self, id: InstanceId, life: Life) {
         let instance = self.instances.get_mut(&id).expect("only known instances change");
         let before = std::mem::replace(&mut instance.life, life.clone());
-        self.uncount(id, &before);
+        let outdated = self.is_outdated(id);
+        self.uncount(id, &before, outdated);
+        self.count(id, &life, outdated);
+    }
+
+    /// Takes in an instance that an earlier daemon made.
+    pub(super) fn take_in(&mut self, id: InstanceId, instance: Instance) {
+        let life = instance.life.clone();
+        let before = self.instances.insert(id, instance);
+        assert!(before.is_none(), "each instance has one record");
+        self.count(id, &life, self.is_outdated(id));
+    }
+
+    fn count(&mut self, id: InstanceId, life: &Life, outdated: bool) {
         match life {
-            Life::Starting { .. } => self.counts.starting += 1,
+            // One that is only to be found again will be warm as one that is being started will, and sooner.
+            Life::Starting { .. } | Life::Unseen { .. } => self.counts.starting += 1,
             Life::Warm { since, .. } => {
                 self.counts.warm += 1;
-                self.ready.insert((since, id));
+                self.ready.insert((outdated, *since, id));
             }
             Life::Leased { .. } => self.counts.leased += 1,
             Life::Stopping { .. } => self.counts.stopping += 1,
@@ -159,17 +208,21 @@ impl Pool {
 
     /// Forgets an instance of which nothing remains.
     pub(super) fn bury(&mut self, id: InstanceId) -> Option<Instance> {
+        let outdated = self.instances.contains_key(&id) && self.is_outdated(id);
         let instance = self.instances.remove(&id)?;
-        self.uncount(id, &instance.life);
+        self.uncount(id, &instance.life, outdated);
         Some(instance)
     }
 
-    fn uncount(&mut self, id: InstanceId, life: &Life) {
+    fn uncount(&mut self, id: InstanceId, life: &Life, outdated: bool) {
         match life {
-            Life::Starting { .. } => self.counts.starting -= 1,
+            Life::Starting { .. } | Life::Unseen { .. } => self.counts.starting -= 1,
             Life::Warm { since, .. } => {
                 self.counts.warm -= 1;
-                assert!(self.ready.remove(&(*since, id)), "a warm instance is among the ready ones");
+                assert!(
+                    self.ready.remove(&(outdated, *since, id)),
+                    "a warm instance is among the ready ones"
+                );
             }
             Life::Leased { .. } => self.counts.leased -= 1,
             Life::Stopping { .. } => self.counts.stopping -= 1,
@@ -178,14 +231,19 @@ impl Pool {
 
     /// The state of an instance that became ready now.
     pub(super) fn warm_life(&self, id: InstanceId, now: Instant) -> Life {
-        let probing = match &self.spec.template.probe {
+        self.seen_life(id, now, now, now.after(jittered(self.spec.warm.max_age, id)))
+    }
+
+    /// The state of an instance that is seen now, and was warm before.
+    pub(super) fn seen_life(&self, id: InstanceId, now: Instant, since: Instant, expires: Instant) -> Life {
+        let probing = match &self.instances[&id].made.template.probe {
             profile::Probe::DevTools { .. } => {
                 Some(Probing { next: now.after(PROBE_EVERY), asked: false, misses: 0 })
             }
             // A command in a sandbox costs the engine some 40 ms; its first process is watched instead.
             profile::Probe::Command(_) => None,
         };
-        Life::Warm { since: now, expires: now.after(jittered(self.spec.warm.max_age, id)), probing }
+        Life::Warm { since, expires, probing }
     }
 
     /// The state of an instance that is to be stopped now, for the first or a further time.
@@ -199,12 +257,14 @@ impl Pool {
     pub(super) fn promised(&self, now: Instant) -> Promised {
         let mut sum = Promised::default();
         for instance in self.instances.values() {
-            let share = Share::of(&self.spec, &instance.memory, instance.exists_since, now);
+            let share = Share::of(&instance.made, &instance.memory, instance.exists_since, now);
             let share = match instance.life {
                 Life::Stopping { .. } => share.stopping(),
-                Life::Starting { .. } | Life::Warm { .. } | Life::Leased { .. } => share,
+                Life::Starting { .. } | Life::Unseen { .. } | Life::Warm { .. } | Life::Leased { .. } => {
+                    share
+                }
             };
-            sum.add(share, &self.spec);
+            sum.add(share, &instance.made);
         }
         sum
     }
@@ -219,16 +279,62 @@ impl Pool {
         rank <= self.counts.starting
     }
 
+    /// Goes by another description from now on. What was made from an equal template is taken along.
+    pub(super) fn renew(&mut self, spec: profile::Pool, now: Instant) {
+        let spec = Arc::new(spec);
+        if !same_template(&spec, &self.spec) {
+            // What made starts fail may have been the template.
+            self.fortune.forgive(now);
+        }
+        for instance in self.instances.values_mut().filter(|instance| same_template(&instance.made, &spec)) {
+            instance.made = Arc::clone(&spec);
+        }
+        self.spec = spec;
+        self.removed = false;
+        let since = |instance: &Instance| match instance.life {
+            Life::Warm { since, .. } => Some(since),
+            Life::Starting { .. } | Life::Unseen { .. } | Life::Leased { .. } | Life::Stopping { .. } => None,
+        };
+        let warm = self.instances.iter().filter_map(|(id, instance)| Some((*id, since(instance)?)));
+        self.ready = warm.map(|(id, since)| (self.is_outdated(id), since, id)).collect();
+    }
+
+    /// Whether an instance was made from an older template.
+    pub(super) fn is_outdated(&self, id: InstanceId) -> bool {
+        !Arc::ptr_eq(&self.instances[&id].made, &self.spec)
+    }
+
+    /// The warm one of an older template that has been warm longest, if there is one.
+    pub(super) fn outdated(&self) -> Option<InstanceId> {
+        self.ready.iter().find(|(outdated, ..)| *outdated).map(|(.., id)| *id)
+    }
+
+    /// The warm ones in the order in which they are given up: of an older template first, then longest warm.
+    pub(super) fn dispensable(&self) -> impl Iterator<Item = InstanceId> {
+        let of = |wanted: bool| self.ready.iter().filter(move |(outdated, ..)| *outdated == wanted);
+        of(true).chain(of(false)).map(|(.., id)| *id)
+    }
+
     /// Instances in any state.
     pub(super) fn total(&self) -> u32 {
         let Counts { starting, warm, leased, stopping } = self.counts;
         starting + warm + leased + stopping
     }
 
-    /// The stock that is wanted now: none while the pool is drained.
-    pub(super) fn stock(&self, now: Instant) -> u32 {
-        if self.drain().is_some() { 0 } else { self.demand.stock(now, &self.spec.warm) }
+    /// Whether it takes no work: it is drained, or removed.
+    pub(super) fn is_closed(&self) -> bool {
+        self.removed || self.drain().is_some()
     }
+
+    /// The stock that is wanted now: none while the pool is closed.
+    pub(super) fn stock(&self, now: Instant) -> u32 {
+        if self.is_closed() { 0 } else { self.demand.stock(now, &self.spec.warm) }
+    }
+}
+
+/// Whether instances of both are interchangeable.
+fn same_template(one: &profile::Pool, other: &profile::Pool) -> bool {
+    (one.kind, &one.template) == (other.kind, &other.template)
 }
 
 /// This age less up to a fifth, by the instance's name, so that those made together do not go together.

@@ -97,9 +97,4 @@ impl Queue {
     pub(super) fn holds(&self, place: Place, lease: &LeaseId) -> bool {
         self.order.get(&place).is_some_and(|(id, _, _)| id == lease)
     }
-
-    /// The classes' counts, for the checker.
-    pub(super) fn classes(&self) -> &BTreeMap<ClassName, u32> {
-        &self.by_class
-    }
 }

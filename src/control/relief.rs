@@ -116,7 +116,7 @@ impl Controller {
         if !self.belief.reclaims {
             return false;
         }
-        let ready = self.pools.values().flat_map(|pool| &pool.ready).map(|(_, id)| *id);
+        let ready = self.pools.values().flat_map(|pool| &pool.ready).map(|(.., id)| *id);
         let asked: Vec<InstanceId> = ready.filter(|id| !self.relief.asked.contains(id)).collect();
         if asked.is_empty() {
             return false;
@@ -155,7 +155,13 @@ impl Controller {
         };
         let candidates = self.pools.values().flat_map(|pool| {
             let need = need(pool);
-            pool.ready.iter().map(move |(since, id)| (need, Reverse(self.held(*id)), *since, *id))
+            // Also those of an earlier daemon that have not answered yet: nobody has them.
+            pool.instances.iter().filter_map(move |(id, instance)| match instance.life {
+                Life::Warm { since, .. } | Life::Unseen { since, .. } => {
+                    Some((need, Reverse(self.held(*id)), since, *id))
+                }
+                Life::Starting { .. } | Life::Leased { .. } | Life::Stopping { .. } => None,
+            })
         });
         candidates.min().map(|((tier, _), _, _, id)| (id, tier))
     }
@@ -170,7 +176,9 @@ impl Controller {
         let held = self.held(instance).filter(|held| *held >= LEAST)?;
         let spec = &self.pools[&lease.pool].spec;
         let interactive = lease.class.as_str() == INTERACTIVE;
-        let above = held.saturating_sub(spec.memory_expect);
+        // An older instance is held against what was expected when it was made.
+        let made = &self.pools[&lease.pool].instances[&instance].made;
+        let above = held.saturating_sub(made.memory_expect);
         let (tier, most) = if self.now > granted_at.after(lease.limits.runtime) {
             (Tier::PastPromise, held)
         } else if spec.on_pressure == OnPressure::Interrupt {

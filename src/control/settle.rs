@@ -10,7 +10,7 @@ use super::budget::Promised;
 use super::envelope::Share;
 use super::host::UNKNOWN_AFTER;
 use super::lease::State;
-use super::message::{End, InstanceId, LeaseId, Output, Scope, StartFailure, StopReason, What, Why};
+use super::message::{End, Event, InstanceId, LeaseId, Output, Scope, StartFailure, StopReason, What, Why};
 use super::placement::{self, Urgency};
 use super::pool::{Life, PROBE_EVERY, Probing};
 use super::scaling;
@@ -27,7 +27,11 @@ impl Controller {
         self.serve_all();
         self.stop_surplus();
         self.start_wanted();
+        while self.make_room() {
+            self.start_wanted();
+        }
         self.report_drained();
+        self.forget_removed();
     }
 
     fn fire(&mut self, timer: Timer) {
@@ -65,8 +69,9 @@ impl Controller {
         let home = self.homes[&id].clone();
         let pool = self.pool(&home);
         match pool.instances[&id].life.clone() {
+            Life::Unseen { deadline, .. } if deadline <= now => self.fire_unseen(id),
             Life::Starting { deadline } if deadline <= now => {
-                let limit = crate::quantity::show_duration(pool.spec.deadlines.start_timeout);
+                let limit = crate::quantity::show_duration(deadline.since(pool.instances[&id].born));
                 self.start_failed(
                     id,
                     StartFailure::NotReady(format!("not ready within start_timeout, {limit}")),
@@ -76,7 +81,8 @@ impl Controller {
             Life::Warm { since, expires, probing: Some(probing) } if probing.next <= now => {
                 let probing = Some(Probing { next: now.after(PROBE_EVERY), asked: true, ..probing });
                 pool.become_(id, Life::Warm { since, expires, probing });
-                self.out.push_back(Output::Probe { instance: id, pool: home });
+                let probe = pool.instances[&id].made.template.probe.clone();
+                self.out.push_back(Output::Probe { instance: id, probe });
                 self.set_instance_timer(id);
             }
             Life::Stopping { since, why, tries, retry_at, told } if retry_at <= now => {
@@ -89,7 +95,11 @@ impl Controller {
                 }
                 self.set_instance_timer(id);
             }
-            Life::Starting { .. } | Life::Warm { .. } | Life::Leased { .. } | Life::Stopping { .. } => {
+            Life::Starting { .. }
+            | Life::Unseen { .. }
+            | Life::Warm { .. }
+            | Life::Leased { .. }
+            | Life::Stopping { .. } => {
                 self.set_instance_timer(id);
             }
         }
@@ -99,7 +109,7 @@ impl Controller {
     pub(super) fn set_instance_timer(&mut self, id: InstanceId) {
         let home = self.homes[&id].clone();
         let at = match &self.pools[&home].instances[&id].life {
-            Life::Starting { deadline } => Some(*deadline),
+            Life::Starting { deadline } | Life::Unseen { deadline, .. } => Some(*deadline),
             Life::Warm { expires, probing, .. } => {
                 Some(probing.map_or(*expires, |probing| probing.next.min(*expires)))
             }
@@ -135,10 +145,13 @@ impl Controller {
 
     /// Gives every warm instance that somebody waits for to who waits for it.
     pub(super) fn serve_all(&mut self) {
+        if self.records.trouble.is_some() {
+            return; // Nothing is lent that cannot be written down.
+        }
         for name in self.pools.keys().cloned().collect::<Vec<_>>() {
             loop {
                 let pool = &self.pools[&name];
-                let (Some((lease, _)), Some((_, instance))) = (pool.queue.head(), pool.ready.first()) else {
+                let (Some((lease, _)), Some((.., instance))) = (pool.queue.head(), pool.ready.first()) else {
                     break;
                 };
                 let (lease, instance) = (lease.clone(), *instance);
@@ -171,6 +184,7 @@ impl Controller {
         self.set_instance_timer(instance);
         self.timers.set(Timer::Lease(id.clone()), due);
         self.tell_of_lease(What::LeaseGranted(waited), id, Some(instance));
+        self.record_promise(id, caller);
         if let Some(call) = caller {
             self.show(call, id);
         }
@@ -182,19 +196,33 @@ impl Controller {
         for name in self.pools.keys().cloned().collect::<Vec<_>>() {
             let pool = &self.pools[&name];
             let (stock, counts) = (pool.stock(now), pool.counts);
-            let (why, many) = if pool.drain().is_some() {
-                if counts.starting > 0 {
-                    self.stop_starting(&name);
-                }
-                (StopReason::Drain, counts.warm)
+            let closed = if pool.removed {
+                Some(StopReason::Removed)
             } else {
-                let many = scaling::surplus(pool.queue.len(), stock, counts.warm);
-                (StopReason::Surplus, many)
+                pool.drain().map(|_| StopReason::Drain)
             };
-            let oldest: Vec<_> =
-                self.pools[&name].ready.iter().take(many as usize).map(|(_, id)| *id).collect();
-            for id in oldest {
-                self.stop_instance(id, why);
+            let many = match closed {
+                Some(why) => {
+                    if counts.starting > 0 {
+                        self.stop_starting(&name, why);
+                    }
+                    counts.warm
+                }
+                None => {
+                    // A reload may have lowered the ceiling below what there is.
+                    let live = counts.starting + counts.warm + counts.leased;
+                    let above = live.saturating_sub(pool.spec.max_instances).min(counts.warm);
+                    scaling::surplus(pool.queue.len(), stock, counts.warm).max(above)
+                }
+            };
+            let first: Vec<_> = self.pools[&name].dispensable().take(many as usize).collect();
+            for id in first {
+                let open = if self.pools[&name].is_outdated(id) {
+                    StopReason::Outdated
+                } else {
+                    StopReason::Surplus
+                };
+                self.stop_instance(id, closed.unwrap_or(open));
             }
             let pool = &self.pools[&name];
             match pool.demand.shrinks_at(now, &pool.spec.warm) {
@@ -204,11 +232,10 @@ impl Controller {
         }
     }
 
-    fn stop_starting(&mut self, name: &PoolName) {
-        let starting =
-            self.pools[name].instances.iter().filter(|(_, i)| matches!(i.life, Life::Starting { .. }));
+    fn stop_starting(&mut self, name: &PoolName, why: StopReason) {
+        let starting = self.pools[name].instances.iter().filter(|(_, instance)| instance.life.is_starting());
         for id in starting.map(|(id, _)| *id).collect::<Vec<_>>() {
-            self.stop_instance(id, StopReason::Drain);
+            self.stop_instance(id, why);
         }
     }
 
@@ -228,8 +255,10 @@ impl Controller {
         while let Some((urgency, next)) = wishes.iter().min().cloned() {
             wishes.retain(|(_, name)| *name != next);
             let pool = &self.pools[&next];
-            let refill = matches!(urgency, Urgency::Refill(_));
-            let objection = admission::objection_of_pool(pool, &self.belief, now)
+            let refill = matches!(urgency, Urgency::Refill(_) | Urgency::Exchange);
+            let unwritten = self.records.trouble.clone().map(Why::NotRecorded);
+            let objection = unwritten
+                .or_else(|| admission::objection_of_pool(pool, &self.belief, now))
                 .or_else(|| admission::objection_of_starts(&self.profile.host, starting))
                 .or_else(|| {
                     self.belief.gauge.objection_to_more(now, (starting, self.profile.host.max_starts), refill)
@@ -269,11 +298,14 @@ impl Controller {
         self.ordered = self.ordered.checked_add(1).expect("a run lasts for fewer than 2^32 starts");
         let id = InstanceId { run: self.run, count: self.ordered };
         let now = self.now;
-        let deadline = self.pool(name).begin(id, now);
+        let pool = self.pool(name);
+        let (deadline, made) = (pool.begin(id, now), pool.spec.clone());
         self.homes.insert(id, name.clone());
         self.set_instance_timer(id);
-        self.out.push_back(Output::Start { instance: id, pool: name.clone(), deadline });
-        self.tell(What::InstanceStarting, Some(name), Some(id));
+        self.record_instance(id);
+        self.say_recorded(Output::Start { instance: id, pool: name.clone(), made, deadline });
+        let (what, pool) = (What::InstanceStarting, Some(name.clone()));
+        self.say_recorded(Output::Tell(Event { what, pool, instance: Some(id), lease: None, tenant: None }));
     }
 
     fn report_drained(&mut self) {

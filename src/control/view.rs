@@ -7,11 +7,27 @@ use super::Controller;
 use super::budget;
 use super::drain::Drain;
 use super::lease::{Lease, State};
-use super::message::{DrainView, Engine, HostView, LeaseState, LeaseView, PoolView, PressureView};
+use super::message::{DrainView, Engine, HostView, LeaseState, LeaseView, PoolView, PressureView, Summary};
 use super::pool::{Life, Pool};
 use crate::quantity::Bytes;
 
 impl Controller {
+    /// The host in a few figures; it costs a look at each pool, and none at an instance.
+    pub fn summary(&self) -> Summary {
+        let (engine, drain) = (self.belief.engine.clone(), None);
+        let mut all = Summary { warm: 0, leased: 0, starting: 0, queued: 0, engine, drain };
+        let mut instances = 0;
+        for pool in self.pools.values() {
+            all.warm += pool.counts.warm;
+            all.leased += pool.counts.leased;
+            all.starting += pool.counts.starting;
+            all.queued += pool.queue.len();
+            instances += pool.total();
+        }
+        all.drain = self.drain.map(|drain| view_drain(drain, all.leased, instances));
+        all
+    }
+
     pub(super) fn view_lease(&self, lease: &Lease) -> LeaseView {
         let rank = match lease.state {
             State::Queued { place, .. } => self.pools[&lease.pool].queue.rank(place),
@@ -32,15 +48,14 @@ impl Controller {
 
     /// A lease whose place in the queue is known, if it is in one.
     fn view_lease_at(&self, lease: &Lease, rank: u32) -> LeaseView {
-        let pool = &self.pools[&lease.pool];
         LeaseView {
             id: lease.id.clone(),
             pool: lease.pool.clone(),
-            kind: pool.spec.kind,
+            kind: lease.kind,
             class: lease.class.clone(),
             tenant: lease.tenant.clone(),
             asked_at: lease.asked_at,
-            state: view_state(lease, pool, rank),
+            state: self.view_state(lease, rank),
             seen_at: self.now,
         }
     }
@@ -62,6 +77,8 @@ impl Controller {
             stuck: count(pool.instances.values().filter(|instance| stuck(&instance.life)).count()),
             queued: pool.queue.len(),
             oldest_wait: pool.queue.oldest().map(|asked| now.since(asked)),
+            outdated: count(pool.instances.keys().filter(|id| pool.is_outdated(**id)).count()),
+            removed: pool.removed,
             max_instances: pool.spec.max_instances,
             memory: pool.instances.values().filter_map(held).sum(),
             unmeasured: count(pool.instances.values().filter(|instance| held(instance).is_none()).count()),
@@ -85,9 +102,8 @@ impl Controller {
             leased += pool.counts.leased;
             total += pool.total();
         }
-        let stocked = |pool: &Pool| {
-            pool.drain().is_some() || pool.counts.warm + pool.counts.leased >= pool.spec.warm.min
-        };
+        let stocked =
+            |pool: &Pool| pool.is_closed() || pool.counts.warm + pool.counts.leased >= pool.spec.warm.min;
         HostView {
             name: self.name.clone(),
             seen_at: now,
@@ -114,29 +130,32 @@ impl Controller {
             drain: self.drain.map(|drain| view_drain(drain, leased, total)),
         }
     }
-}
 
-fn view_state(lease: &Lease, pool: &Pool, rank: u32) -> LeaseState {
-    match &lease.state {
-        State::Queued { deadline, .. } => {
-            let starting = pool.has_start_for(rank);
-            LeaseState::Queued {
-                place: rank,
-                starting,
-                blocked_by: pool.blocked_by.clone().filter(|_| !starting),
-                deadline: *deadline,
+    fn view_state(&self, lease: &Lease, rank: u32) -> LeaseState {
+        match &lease.state {
+            State::Queued { deadline, .. } => {
+                let pool = &self.pools[&lease.pool];
+                let starting = pool.has_start_for(rank);
+                LeaseState::Queued {
+                    place: rank,
+                    starting,
+                    blocked_by: pool.blocked_by.clone().filter(|_| !starting),
+                    deadline: *deadline,
+                }
             }
-        }
-        State::Executing { instance, granted_at, used, deadline, draining, .. } => LeaseState::Executing {
-            instance: *instance,
-            granted_at: *granted_at,
-            used: *used,
-            idle_deadline: lease.idle_deadline().unwrap_or(*deadline),
-            deadline: *deadline,
-            draining: *draining,
-        },
-        State::Ended { end, at, granted_at } => {
-            LeaseState::Ended { end: end.clone(), at: *at, granted_at: *granted_at }
+            State::Executing { instance, granted_at, used, deadline, draining, .. } => {
+                LeaseState::Executing {
+                    instance: *instance,
+                    granted_at: *granted_at,
+                    used: *used,
+                    idle_deadline: lease.idle_deadline().unwrap_or(*deadline),
+                    deadline: *deadline,
+                    draining: *draining,
+                }
+            }
+            State::Ended { end, at, granted_at } => {
+                LeaseState::Ended { end: end.clone(), at: *at, granted_at: *granted_at }
+            }
         }
     }
 }

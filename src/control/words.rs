@@ -30,6 +30,7 @@ impl Why {
             Why::WaitExpired { .. } => "wait_expired",
             Why::HostDraining => "host_draining",
             Why::PoolDraining => "pool_draining",
+            Why::PoolRemoved => "pool_removed",
             Why::NeverFits { .. } => "never_fits",
             Why::MemoryPromised { .. } => "memory_promised",
             Why::MemoryAvailable { .. } => "memory_available",
@@ -42,6 +43,7 @@ impl Why {
             Why::Backoff { .. } => "starts_failing",
             Why::NoTelemetry(_) => "no_telemetry",
             Why::EngineUnreachable(_) => "engine_unreachable",
+            Why::NotRecorded(_) => "not_recorded",
         }
     }
 
@@ -64,9 +66,11 @@ impl Why {
             Why::WaitExpired { .. }
             | Why::HostDraining
             | Why::PoolDraining
+            | Why::PoolRemoved
             | Why::Backoff { .. }
             | Why::NoTelemetry(_)
-            | Why::EngineUnreachable(_) => None,
+            | Why::EngineUnreachable(_)
+            | Why::NotRecorded(_) => None,
         }
     }
 }
@@ -83,6 +87,7 @@ impl fmt::Display for Why {
             }
             Why::HostDraining => write!(f, "the host is under a drain and takes no new work"),
             Why::PoolDraining => write!(f, "the pool is under a drain and takes no new work"),
+            Why::PoolRemoved => write!(f, "the pool is in the host's profile no more"),
             Why::NeverFits { need, have } => {
                 let (need, have) = apart(*need, *have);
                 write!(f, "one instance needs {need}, and the host has {have} for containers in all")
@@ -127,6 +132,7 @@ impl fmt::Display for Why {
             }
             Why::NoTelemetry(why) => write!(f, "the host's state is not known: {why}"),
             Why::EngineUnreachable(why) => write!(f, "the container engine does not answer: {why}"),
+            Why::NotRecorded(why) => write!(f, "records cannot be written: {why}"),
         }
     }
 }
@@ -251,6 +257,8 @@ impl End {
             End::Expired(Deadline::Runtime) => "max_runtime",
             End::Interrupted(Interruption::Drain) => "drain",
             End::Interrupted(Interruption::Pressure) => "pressure",
+            End::Interrupted(Interruption::HostLost) => "host_lost",
+            End::Interrupted(Interruption::PoolRemoved) => "pool_removed",
             End::Refused(why) => why.code(),
         }
     }
@@ -270,6 +278,10 @@ impl fmt::Display for End {
             End::Expired(Deadline::Runtime) => write!(f, "it ran for max_runtime"),
             End::Interrupted(Interruption::Drain) => write!(f, "the window of a drain was over"),
             End::Interrupted(Interruption::Pressure) => write!(f, "the host was short of memory"),
+            End::Interrupted(Interruption::HostLost) => write!(f, "the host went down"),
+            End::Interrupted(Interruption::PoolRemoved) => {
+                write!(f, "the host profile has its pool no more")
+            }
             End::Refused(why) => write!(f, "{why}"),
         }
     }
@@ -300,7 +312,10 @@ impl StopReason {
             StopReason::Surplus => "surplus",
             StopReason::Drain => "drain",
             StopReason::Pressure => "pressure",
+            StopReason::Outdated => "outdated",
+            StopReason::Removed => "removed",
             StopReason::Unknown => "unknown",
+            StopReason::Interrupted => "interrupted",
         }
     }
 }
@@ -316,7 +331,10 @@ impl fmt::Display for StopReason {
             StopReason::Surplus => "more are warm than wanted",
             StopReason::Drain => "its pool is drained",
             StopReason::Pressure => "the host is short of memory",
+            StopReason::Outdated => "it is of an older template or an earlier boot",
+            StopReason::Removed => "its pool is in the profile no more",
             StopReason::Unknown => "it belongs to nobody",
+            StopReason::Interrupted => "it was under way when the daemon ended",
         })
     }
 }
@@ -342,6 +360,16 @@ impl fmt::Display for What {
             }
             What::Drained => write!(f, "drained: nothing is left"),
             What::Undrained => write!(f, "drain taken back"),
+            What::ProfileChanged(change) => write!(f, "profile: {change}"),
+            What::ProfileReloaded(0) => write!(f, "profile reloaded: nothing has changed"),
+            What::ProfileReloaded(count) => write!(f, "profile reloaded: {}", many(*count, "change")),
+            What::ReloadRefused(change) => {
+                write!(
+                    f,
+                    "profile not reloaded, going on with the one there was: {change}: a restart can change it"
+                )
+            }
+            What::PoolGone => write!(f, "pool is gone: nothing of it is left"),
             What::EngineBack => write!(f, "the container engine answers"),
             What::EngineLost(why) => {
                 write!(f, "the container engine does not answer, starting nothing: {why}")
@@ -364,6 +392,14 @@ impl fmt::Display for What {
             }
             What::CeilingsRefused(why) => {
                 write!(f, "a limit on all containers together cannot be set, going on without it: {why}")
+            }
+            What::StoreLost(why) => {
+                write!(f, "records cannot be written, lending and starting nothing: {why}")
+            }
+            What::StoreBack => write!(f, "records can be written"),
+            What::Recovered { leases, instances } => {
+                let (leases, instances) = (many(*leases, "lease"), many(*instances, "instance"));
+                write!(f, "taking up {leases} and {instances} of an earlier daemon")
             }
         }
     }

@@ -77,6 +77,7 @@ fn code(error: &anyhow::Error) -> Option<u8> {
     }
     match error.downcast_ref::<ClientError>()? {
         ClientError::Unreachable { .. } | ClientError::TooLate(_) => Some(UNAVAILABLE),
+        ClientError::Refused(problem) if problem.is_of_the_profile() => Some(PROFILE),
         ClientError::Refused(problem) => match problem.status {
             400 => Some(USAGE),
             404 | 410 => Some(NOT_FOUND),

@@ -4,7 +4,7 @@
 
 use std::io::IsTerminal;
 
-use crate::api::wire::{FigureBody, HostBody, LeaseBody, PoolBody};
+use crate::api::wire::{ChangeBody, FigureBody, HostBody, LeaseBody, PoolBody};
 use crate::quantity::{Bytes, MilliCpu, Permille, show_duration};
 
 /// Rows under a head, each column as wide as its widest cell. Numbers are right-aligned by their head's `>`.
@@ -202,6 +202,17 @@ pub(super) fn fields(thing: &serde_json::Value) -> String {
     text
 }
 
+/// What a reload has changed, a line each.
+pub(super) fn changes(changes: &[ChangeBody]) -> String {
+    if changes.is_empty() {
+        return "nothing has changed\n".into();
+    }
+    let side = |value: &Option<String>| value.clone().unwrap_or_else(|| "-".into());
+    let rows: Vec<Vec<String>> =
+        changes.iter().map(|change| vec![change.key.clone(), side(&change.from), side(&change.to)]).collect();
+    table(&["KEY", "FROM", "TO"], &rows)
+}
+
 /// What warming up still waits for, on one line.
 pub(super) fn warming(pools: &[PoolBody]) -> String {
     let each = pools.iter().filter(|pool| pool.drain.is_none()).map(|pool| {
@@ -227,6 +238,13 @@ fn holds(pool: &PoolBody) -> String {
 
 fn notes(pool: &PoolBody) -> Vec<String> {
     let mut notes = Vec::new();
+    if pool.removed {
+        notes.push("in the profile no more: its leases run out".into());
+    }
+    if pool.outdated > 0 {
+        let is = if pool.outdated == 1 { "instance is" } else { "instances are" };
+        notes.push(format!("{} {is} of an older template", pool.outdated));
+    }
     if let Some(drain) = &pool.drain {
         notes.push(match drain.instances {
             0 => "drained".into(),

@@ -5,12 +5,16 @@
 //!
 //! Not here: any decision. The tool asks the daemon, and checks profiles with the daemon's own code.
 
+pub mod daemon;
 pub mod exit;
 mod forward;
 mod logs;
 mod look;
 mod operate;
+mod profile;
+mod reap;
 mod verbs;
+pub mod version;
 
 use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
@@ -18,7 +22,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context;
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use crate::api::client::{Client, ClientError};
 use crate::quantity::parse_duration;
@@ -26,9 +30,12 @@ use crate::quantity::parse_duration;
 /// Where the daemon serves if nobody says otherwise.
 pub const DEFAULT_SOCKET: &str = "/run/stoker.sock";
 
+/// Where the daemon keeps what must outlive it if nobody says otherwise.
+pub const DEFAULT_STATE: &str = "/var/lib/stoker";
+
 /// Asks a stokerd: what it has, and for a browser or a sandbox.
 #[derive(Debug, Parser)]
-#[command(name = "stokerctl", version, after_help = exit::HELP, subcommand_required = true)]
+#[command(name = "stokerctl", version = version::version(), after_help = exit::HELP, subcommand_required = true)]
 struct Arguments {
     /// Where stokerd serves.
     #[arg(long, value_name = "PATH", env = "STOKER_SOCKET", default_value = DEFAULT_SOCKET, global = true)]
@@ -97,6 +104,10 @@ enum Verb {
         /// One pool; the whole host where absent
         pool: Option<String>,
     },
+    /// Have stokerd read its profile anew; shows what has changed
+    Reload,
+    /// End what is past its deadline while stokerd is down; says nothing where nothing is
+    Reap(Reap),
     /// Host profiles
     Profile {
         #[command(subcommand)]
@@ -170,13 +181,36 @@ struct Drain {
     wait: bool,
 }
 
+#[derive(Debug, Args)]
+struct Reap {
+    /// The folder of the daemon's state
+    #[arg(long, value_name = "DIR", env = "STATE_DIRECTORY", default_value = DEFAULT_STATE)]
+    state: PathBuf,
+    /// The container engine: a path, or a `unix://` address
+    #[arg(long, value_name = "ADDRESS", env = "DOCKER_HOST", default_value = "unix:///var/run/docker.sock")]
+    engine: String,
+}
+
 #[derive(Debug, Subcommand)]
 enum ProfileVerb {
-    /// Report every mistake of a profile
+    /// Report every mistake of this host's profile, or of these files
     Check {
-        /// The profile
-        file: PathBuf,
+        /// Layers of one profile, a later over an earlier; this host's where absent
+        files: Vec<PathBuf>,
     },
+    /// What holds here: each value that is written, with the file and line it comes from
+    Show {
+        /// Also what is not written, with its default
+        #[arg(long)]
+        all: bool,
+        /// Layers of one profile, a later over an earlier; this host's where absent
+        files: Vec<PathBuf>,
+    },
+}
+
+/// The arguments as clap has them: its manual page and completions are written from them.
+pub fn command() -> clap::Command {
+    Arguments::command()
 }
 
 /// Reads `NAME=VALUE`.
@@ -235,7 +269,10 @@ impl Tool {
             Verb::Logs(logs) => logs::show(&logs, self.json),
             Verb::Drain(drain) => self.drain(drain).await,
             Verb::Undrain { pool } => self.undrain(pool.as_deref()).await,
-            Verb::Profile { verb: ProfileVerb::Check { file } } => self.check_profile(&file),
+            Verb::Reap(reap) => self.reap(&reap).await,
+            Verb::Reload => self.reload().await,
+            Verb::Profile { verb: ProfileVerb::Check { files } } => self.check_profile(files),
+            Verb::Profile { verb: ProfileVerb::Show { all, files } } => self.show_profile(files, all),
         }
     }
 

@@ -7,7 +7,7 @@ use tokio::time::{interval, timeout};
 
 use super::{Drain, Progress, Tool, exit, look, say};
 use crate::api::client::{ClientError, path};
-use crate::api::wire::{DrainAnswer, DrainBody, HostBody, Leases, PoolBody, Pools};
+use crate::api::wire::{DrainAnswer, DrainBody, HostBody, Leases, PoolBody, Pools, Reloaded};
 
 /// Between two looks at what is being waited for.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
@@ -105,6 +105,12 @@ impl Tool {
         let answer: serde_json::Value =
             self.client.post(&format!("{path}/undrain"), &(), Duration::ZERO).await?;
         self.print(&answer, |_| "takes work again\n".into())
+    }
+
+    /// Returns when the new profile holds. One with mistakes changes nothing, and its report is the error.
+    pub(super) async fn reload(&self) -> anyhow::Result<ExitCode> {
+        let done: Reloaded = self.client.post("/v1/reload", &(), Duration::ZERO).await?;
+        self.print(&done, |done| look::changes(&done.changes))
     }
 
     async fn drain_at(&self, pool: Option<&str>) -> anyhow::Result<Option<DrainAnswer>> {

@@ -1,7 +1,6 @@
 //! The verbs of callers: leases and what is done with them.
 
 use std::io::Read;
-use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -11,7 +10,6 @@ use tokio::time::{interval, sleep};
 use super::{Acquire, Exec, Progress, Tool, exit, look, put, say};
 use crate::api::client::{ClientError, path};
 use crate::api::wire::{AcquireBody, ExecAnswer, ExecBody, LeaseBody, Leases, PoolBody, RenewBody};
-use crate::profile::{self, Reported};
 use crate::quantity::show_duration;
 
 /// A wait that takes longer than this is explained while it lasts.
@@ -142,35 +140,6 @@ impl Tool {
         }
         let code = answer.exit_code.and_then(|code| u8::try_from(code).ok()).unwrap_or(u8::MAX);
         Ok(ExitCode::from(code))
-    }
-
-    /// The report is the answer here, so it goes to standard output, whole and as it is.
-    pub(super) fn check_profile(&self, file: &Path) -> anyhow::Result<ExitCode> {
-        let name = file.display();
-        let (mistakes, found) = match profile::read(file) {
-            Ok(profile) => {
-                let (pools, classes) = (profile.pools.len(), profile.classes.len());
-                (Vec::new(), format!("{name}: no mistakes; pools: {pools}, classes: {classes}\n"))
-            }
-            Err(Reported::Mistakes(mistakes)) => {
-                let all = mistakes.as_slice();
-                let count =
-                    if all.len() == 1 { "1 mistake".into() } else { format!("{} mistakes", all.len()) };
-                (all.to_vec(), format!("{mistakes}\n\n{name}: {count}\n"))
-            }
-            Err(error @ Reported::Unreadable { .. }) => return Err(error.into()),
-        };
-        let rows: Vec<_> = mistakes
-            .iter()
-            .map(|mistake| {
-                serde_json::json!({
-                    "file": mistake.file, "line": mistake.line, "column": mistake.column,
-                    "key": mistake.key, "problem": mistake.problem, "hint": mistake.hint,
-                })
-            })
-            .collect();
-        self.print(&serde_json::json!({ "file": name.to_string(), "mistakes": rows }), |_| found)?;
-        Ok(if mistakes.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(exit::PROFILE) })
     }
 }
 

@@ -32,8 +32,14 @@ const TASKS_PERCENT: u64 = 75;
 /// The shares of v1 that stand for the weight 100 of v2.
 const EQUAL_SHARES: u64 = 1024;
 
-/// Does so for as long as somebody may want others.
-pub(super) async fn keep(world: World, mut wanted: watch::Receiver<Option<Ceilings>>) {
+/// Does so for as long as somebody may want others, who says so this way.
+pub(super) fn keep(world: World) -> watch::Sender<Option<Ceilings>> {
+    let (wish, wanted) = watch::channel(None);
+    tokio::spawn(follow(world, wanted));
+    wish
+}
+
+async fn follow(world: World, mut wanted: watch::Receiver<Option<Ceilings>>) {
     let mut again = interval(LOOK_AGAIN);
     again.set_missed_tick_behavior(MissedTickBehavior::Delay);
     let mut told: Option<Ceilings> = None;

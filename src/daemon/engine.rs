@@ -1,19 +1,19 @@
 //! The engine as the loop hears of it: whether it answers, what it has, and what happens in it.
 //!
-//! One task connects, clears away what an earlier daemon left, and then listens to the engine's events while
-//! it lists everything again and again: events hasten, the listing is the truth. When the connection breaks,
+//! One task connects, and then listens to the engine's events while it lists everything again and again: events
+//! hasten, the listing is the truth. When the connection breaks,
 //! the engine is unknown, nothing is declared dead, and the task connects anew.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::pin::pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context;
 use futures_util::StreamExt;
-use futures_util::stream;
 use tokio::net::UnixStream;
+use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
 use super::World;
@@ -25,21 +25,32 @@ use crate::docker::{Docker, DockerError, EngineEvent, Owner};
 const LIST_EVERY: Duration = Duration::from_secs(15);
 /// Between two tries to reach an engine that does not answer.
 const CONNECT_AGAIN: Duration = Duration::from_secs(1);
-/// Containers of an earlier daemon that are removed at once: the engine takes about as long for one as for eight.
-const CLEAR_AT_ONCE: usize = 8;
 
 /// The engine as it was last reached; empty before it ever was.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Slot(Arc<Mutex<Option<Docker>>>);
+#[derive(Debug, Clone)]
+pub(super) struct Slot(Arc<watch::Sender<Option<Docker>>>);
+
+impl Default for Slot {
+    fn default() -> Slot {
+        Slot(Arc::new(watch::Sender::new(None)))
+    }
+}
 
 impl Slot {
     /// The engine, if it was ever reached.
     pub(super) fn get(&self) -> Option<Docker> {
-        self.0.lock().expect("nobody panics while holding the slot").clone()
+        self.0.borrow().clone()
+    }
+
+    /// The engine, once it was reached.
+    pub(super) async fn wait(&self) -> Docker {
+        let mut reached = self.0.subscribe();
+        let reached = reached.wait_for(Option::is_some).await;
+        reached.expect("we hold the sender").clone().expect("it was waited for")
     }
 
     fn set(&self, docker: Docker) {
-        *self.0.lock().expect("nobody panics while holding the slot") = Some(docker);
+        self.0.send_replace(Some(docker));
     }
 }
 
@@ -52,9 +63,8 @@ pub(super) struct Address {
 
 /// Follows the engine for as long as the daemon runs.
 pub(super) async fn follow(world: World, address: Address) {
-    let mut cleared = false;
     loop {
-        let why = match once(&world, &address, &mut cleared).await {
+        let why = match once(&world, &address).await {
             Ok(()) => "its stream of events ended".to_owned(),
             Err(error) => format!("{error:#}"),
         };
@@ -64,15 +74,11 @@ pub(super) async fn follow(world: World, address: Address) {
 }
 
 /// One connection, from its beginning to its end.
-async fn once(world: &World, address: &Address, cleared: &mut bool) -> anyhow::Result<()> {
+async fn once(world: &World, address: &Address) -> anyhow::Result<()> {
     // Asked first, because the kernel says why not, and the client only that not.
     let socket = UnixStream::connect(&address.socket).await;
     drop(socket.with_context(|| format!("cannot connect to `{}`", address.socket.display()))?);
     let docker = Docker::connect(&address.socket, address.owner.clone()).await?;
-    if !*cleared {
-        clear_leftovers(world, &docker, address.owner.run).await?;
-        *cleared = true;
-    }
     world.engine.set(docker.clone());
     let mut events = pin!(docker.events());
     let mut list = interval(LIST_EVERY);
@@ -110,27 +116,4 @@ async fn tell_event(world: &World, event: EngineEvent) {
         EngineEvent::Oom { .. } => return,
     };
     world.tell(Input::Instance(instance, news)).await;
-}
-
-/// Removes what an earlier daemon of this host left: this version adopts nothing.
-async fn clear_leftovers(world: &World, docker: &Docker, run: u32) -> Result<(), DockerError> {
-    let leftovers: Vec<_> =
-        docker.list().await?.into_iter().filter(|container| container.run != run).collect();
-    if !leftovers.is_empty() {
-        let why = format!("removing {} containers of an earlier daemon first", leftovers.len());
-        world.tell(Input::Engine(Engine::Unreachable(why))).await;
-    }
-    let removed = stream::iter(leftovers)
-        .map(|container| docker.stop_and_remove(container.instance, Duration::ZERO))
-        .buffer_unordered(CLEAR_AT_ONCE)
-        .collect::<Vec<_>>()
-        .await;
-    for result in removed {
-        match result {
-            // One that will not go is met again as a stranger, each time everything is listed.
-            Err(error) if error.is_unreachable() => return Err(error),
-            Ok(()) | Err(_) => {}
-        }
-    }
-    Ok(())
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! create -> start -> open its door -> probe until it answers -> watch its first process
 //!    \________\____________\___________________\_______________________\______> stop, remove
+//!        find ---/ (one that an earlier daemon made)
 //! ```
 //!
 //! Because one task does all of it, no two engine calls on one instance ever run at once, and a stop waits
@@ -11,7 +12,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::mpsc;
@@ -19,10 +20,11 @@ use tokio::time::{sleep, timeout};
 
 use super::World;
 use super::clock;
+use super::hear::{Ears, Hearing};
 use super::look::Eyes;
-use crate::control::message::{Input, InstanceId, LeaseId, News, StartFailure};
-use crate::docker::{Docker, DockerError, Reading, Running};
-use crate::gateway::{DoorKeeper, chain};
+use crate::control::message::{Exit, Input, InstanceId, LeaseId, News, Process, StartFailure};
+use crate::docker::{Docker, DockerError, Running};
+use crate::gateway::{DoorKeeper, Expected, chain};
 use crate::netns::Target;
 use crate::profile::{Pool, PoolName, Probe};
 use crate::quantity::{Bytes, Instant};
@@ -35,10 +37,8 @@ const PROBE_COMMAND: Duration = Duration::from_secs(5);
 const LEAVE_WITHIN: Duration = Duration::from_secs(10);
 /// Between two tries to stop something while the engine is away, as long as between two tries to reach it.
 const STOP_AGAIN: Duration = Duration::from_secs(1);
-/// Between two tries to hear what an instance writes, where the engine broke off.
-const HEAR_AGAIN: Duration = Duration::from_secs(1);
-/// What an instance has written last is heard within this time of its end.
-const HEAR_LAST: Duration = Duration::from_secs(2);
+/// Between two tries to find an instance that an earlier daemon made, while the engine does not say.
+const FIND_AGAIN: Duration = Duration::from_secs(1);
 /// Orders to stop that one task may not have taken yet; more say nothing new.
 const STOPS: usize = 4;
 
@@ -50,34 +50,42 @@ type Grace = Duration;
 pub(super) struct Keepers {
     world: World,
     stops: BTreeMap<InstanceId, mpsc::Sender<Grace>>,
-    /// Which lease each instance serves, for those whose output is written to the journal.
-    lent: BTreeMap<InstanceId, Weak<OnceLock<LeaseId>>>,
+    ears: Ears,
 }
 
 impl Keepers {
     pub(super) fn new(world: World) -> Keepers {
-        Keepers { world, stops: BTreeMap::new(), lent: BTreeMap::new() }
+        Keepers { world, stops: BTreeMap::new(), ears: Ears::default() }
     }
 
     /// Makes an instance, and keeps it.
     pub(super) fn start(&mut self, instance: InstanceId, name: PoolName, pool: Arc<Pool>, deadline: Instant) {
         let (sender, stops) = mpsc::channel(STOPS);
         self.stops.insert(instance, sender);
-        let lent = Arc::default();
-        if pool.journal_output {
-            self.lent.retain(|_, lent| lent.strong_count() > 0);
-            self.lent.insert(instance, Arc::downgrade(&lent));
-        }
-        let keeper = Keeper { world: self.world.clone(), instance, lent };
+        let hearing = self.ears.open(instance, &name, &pool);
+        let keeper = Keeper { world: self.world.clone(), instance, hearing };
         tokio::spawn(async move { keeper.keep(name, pool, deadline, stops).await });
     }
 
-    /// From here on what this instance writes belongs to that lease.
+    /// This instance serves that lease from here on.
     pub(super) fn lent(&self, instance: InstanceId, lease: &LeaseId) {
-        if let Some(lent) = self.lent.get(&instance).and_then(Weak::upgrade) {
-            // It serves one lease and no other.
-            let _ = lent.set(lease.clone());
-        }
+        self.ears.lent(instance, lease);
+    }
+
+    /// Takes over an instance that an earlier daemon made, and keeps it.
+    pub(super) fn adopt(
+        &mut self,
+        instance: InstanceId,
+        name: &PoolName,
+        pool: Arc<Pool>,
+        process: Option<Process>,
+    ) {
+        let (sender, stops) = mpsc::channel(STOPS);
+        self.stops.insert(instance, sender);
+        let hearing = self.ears.open(instance, name, &pool).map(Hearing::news_only);
+        let keeper = Keeper { world: self.world.clone(), instance, hearing };
+        let expected = self.world.gateway.expect(instance);
+        tokio::spawn(async move { keeper.take_over(&pool, process, expected, stops).await });
     }
 
     /// Stops and removes an instance, also one that nobody here knows.
@@ -85,12 +93,17 @@ impl Keepers {
         self.stops.retain(|_, sender| !sender.is_closed());
         let sender = self.stops.entry(instance).or_insert_with(|| {
             let (sender, stops) = mpsc::channel(STOPS);
-            let keeper = Keeper { world: self.world.clone(), instance, lent: Arc::default() };
+            let keeper = Keeper { world: self.world.clone(), instance, hearing: None };
             tokio::spawn(async move { keeper.end(stops, None).await });
             sender
         });
         // A full channel has enough orders; a closed one belongs to a task that has just seen it go.
         let _ = sender.try_send(grace);
+    }
+
+    /// Asks the kernel for memory of an idle instance.
+    pub(super) fn reclaim(&self, instance: InstanceId) {
+        self.world.eyes.reclaim(instance);
     }
 
     /// Asks a warm instance whether it still answers.
@@ -110,8 +123,8 @@ impl Keepers {
 struct Keeper {
     world: World,
     instance: InstanceId,
-    /// The lease it serves, once it does.
-    lent: Arc<OnceLock<LeaseId>>,
+    /// How what it writes comes to the journal, where it does.
+    hearing: Option<Hearing>,
 }
 
 /// What there is of an instance that runs; dropping it closes the door and stops the measuring.
@@ -160,6 +173,11 @@ impl Keeper {
             }
         };
         self.say(ready.map_or_else(News::StartFailed, |()| News::Ready)).await;
+        self.watch(&docker, alive, stops).await;
+    }
+
+    /// Watches its first process until that or somebody ends it.
+    async fn watch(&self, docker: &Docker, alive: Alive, mut stops: mpsc::Receiver<Grace>) {
         let first = tokio::select! {
             exit = docker.died(&alive.running) => {
                 self.say(News::Exited(exit)).await;
@@ -171,11 +189,96 @@ impl Keeper {
         self.end(stops, first).await;
     }
 
+    async fn take_over(
+        &self,
+        pool: &Pool,
+        process: Option<Process>,
+        expected: Expected,
+        mut stops: mpsc::Receiver<Grace>,
+    ) {
+        let found = tokio::select! {
+            found = self.find(process) => found,
+            grace = stops.recv() => {
+                drop(expected);
+                return self.end(stops, grace).await;
+            }
+        };
+        drop(expected);
+        let (docker, alive) = match found {
+            Ok(found) => found,
+            Err(news) => {
+                self.say(news).await;
+                return self.end(stops, None).await;
+            }
+        };
+        tokio::select! {
+            () = self.answers(pool) => self.say(News::Ready).await,
+            exit = docker.died(&alive.running) => {
+                self.say(News::Exited(exit)).await;
+                drop(alive);
+                return self.end(stops, None).await;
+            }
+            grace = stops.recv() => {
+                drop(alive);
+                return self.end(stops, grace).await;
+            }
+        }
+        self.watch(&docker, alive, stops).await;
+    }
+
+    /// Finds its container and opens its door, for as long as it takes the engine to say; or what became of it.
+    async fn find(&self, process: Option<Process>) -> Result<(Docker, Alive), News> {
+        loop {
+            let docker = self.world.engine.wait().await;
+            match self.find_once(&docker, process).await {
+                Ok(Some(alive)) => return Ok((docker, alive)),
+                Ok(None) => return Err(News::Gone),
+                Err(StartFailure::Died(exit)) => return Err(News::Exited(exit)),
+                // It is there or not whatever the engine says now: who asked for it gives up when it will.
+                Err(_) => sleep(FIND_AGAIN).await,
+            }
+        }
+    }
+
+    async fn find_once(
+        &self,
+        docker: &Docker,
+        process: Option<Process>,
+    ) -> Result<Option<Alive>, StartFailure> {
+        let Some(container) = docker.container_of(self.instance).await.map_err(failure)? else {
+            return Ok(None);
+        };
+        let running = docker.running(&container).await.map_err(failure)?;
+        if process.is_some_and(|process| process != running.process()) {
+            // Somebody has started it anew: what ran in it is gone.
+            return Err(StartFailure::Died(Exit { code: None }));
+        }
+        self.open(docker, running).await.map(Some)
+    }
+
+    /// Resolves when it answers. A sandbox answered its probe command when it was started, and a command in it would
+    /// run beside its caller's.
+    async fn answers(&self, pool: &Pool) {
+        match pool.template.probe {
+            Probe::DevTools { port } => {
+                while self.world.gateway.devtools_answers(self.instance, port).await.is_err() {
+                    sleep(PROBE_AGAIN).await;
+                }
+            }
+            Probe::Command(_) => {}
+        }
+    }
+
     /// Creates and starts the container, and opens its door.
     async fn make(&self, docker: &Docker, name: &PoolName, pool: &Pool) -> Result<Alive, StartFailure> {
         let container = docker.create(self.instance, name, pool).await.map_err(failure)?;
         self.say(News::Created).await;
         let running = docker.start(&container).await.map_err(failure)?;
+        self.open(docker, running).await
+    }
+
+    /// Opens the door of a container whose first process runs, and has it measured.
+    async fn open(&self, docker: &Docker, running: Running) -> Result<Alive, StartFailure> {
         let target = Target::of(running.pid());
         // A process that is ending lets go of its namespaces a moment before it can be seen to have ended.
         let leaving = target.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
@@ -188,34 +291,15 @@ impl Keeper {
         }
         let refused = |error| StartFailure::Engine(format!("cannot hold its network namespace: {error}"));
         let target = target.map_err(refused)?;
-        self.say(News::Started).await;
+        self.say(News::Started(running.process())).await;
         self.world.eyes.follow(self.instance, running.pid());
         let measured = Measured(self.world.eyes.clone(), self.instance);
-        if pool.journal_output {
-            self.hear(docker, &running, name);
+        if let Some(hearing) = &self.hearing {
+            hearing.begin(&self.world.lines, docker, &running);
         }
+        let container = running.container().clone();
         let door = self.world.gateway.open(self.instance, docker.clone(), container, target);
         Ok(Alive { running, _door: door, _measured: measured })
-    }
-
-    /// Writes what the instance writes to the journal, for as long as it lives.
-    fn hear(&self, docker: &Docker, running: &Running, name: &PoolName) {
-        let (docker, running) = (docker.clone(), running.clone());
-        let mut voice = self.world.lines.of(name.clone(), self.instance, self.lent.clone(), clock::now());
-        tokio::spawn(async move {
-            let mut reading = Reading::default();
-            let mut say = |stream, line: &str| voice.say(stream, line, clock::now());
-            let hearing = async {
-                while docker.follow_output(running.container(), &mut reading, &mut say).await.is_err() {
-                    sleep(HEAR_AGAIN).await;
-                }
-            };
-            let ended = async {
-                running.ended().await;
-                sleep(HEAR_LAST).await;
-            };
-            tokio::select! { () = hearing => {}, () = ended => {} }
-        });
     }
 
     async fn probe_until_ready(
@@ -295,9 +379,7 @@ impl Keeper {
     /// other failure is the controller's to judge.
     async fn stop(&self, grace: Grace) -> Result<(), String> {
         loop {
-            let Some(docker) = self.world.engine.get() else {
-                return Err("the container engine is not connected".into());
-            };
+            let docker = self.world.engine.wait().await;
             match docker.stop_and_remove(self.instance, grace).await {
                 Err(error) if error.is_unreachable() => sleep(STOP_AGAIN).await,
                 stopped => return stopped.map_err(|error| chain(&error)),

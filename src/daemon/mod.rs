@@ -4,54 +4,68 @@
 //! look (threads) -- Sample ------.
 //! engine (task) --- Listed, news -+--> turn: controller --> keeper (a task an instance)
 //! keeper ---------- news ---------|                    \--> answers to callers
-//! ceiling (task) -- Ceilings -----|                     \-> journal, ceiling
-//! api ------------- questions ----'
+//! ceiling (task) -- Ceilings -----|                    |\-> journal, ceiling
+//! api ------------- questions ----|                    |
+//! store (thread) -- what is written'                   \--> records --> store
 //! ```
 //!
 //! SIGTERM and SIGINT end it at once. They drain nothing: systemd sends the same signal for a stop and for a
-//! restart. In this version a later start removes the containers it finds of an earlier run.
+//! restart; the next one takes up what was written down (`recover`), and only then is anybody answered.
 
 mod ceiling;
 mod clock;
 mod engine;
 mod files;
+mod hear;
 mod journal;
 mod keeper;
-mod lock;
 mod look;
+mod records;
+mod recover;
+mod reload;
+mod shutdown;
 mod turn;
 
-use std::path::PathBuf;
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{mpsc, oneshot};
 
 use self::engine::{Address, Slot};
 use self::journal::{Journal, Lines};
 use self::keeper::Keepers;
 use self::look::Eyes;
+use self::records::Records;
 use self::turn::Turns;
 use crate::api::desk::Desk;
+use crate::api::reload::Reloads;
 use crate::api::{Api, LeaseIds, server};
 use crate::control::Controller;
 use crate::control::message::Input;
 use crate::docker::Owner;
 use crate::gateway::Gateway;
 use crate::netns::Netns;
-use crate::profile::HostProfile;
-use crate::systemd::catalog;
+use crate::profile::{HostProfile, Layers};
+use crate::store::clock::Moment;
+use crate::store::{LastWrite, Outcome, Store, Writer, lock};
+use crate::systemd::{Notify, Pulse, catalog};
 
 /// Facts that may stand before the loop; who brings one waits when it is behind.
 const FACTS: usize = 1024;
 
 /// Where things are on this host.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Places {
-    /// The API's socket.
+    /// The API's socket, where none was passed.
     pub socket: PathBuf,
+    /// The API's socket that is open already.
+    pub passed: Option<UnixListener>,
     /// The engine's socket.
     pub engine: PathBuf,
+    /// The folder of what must outlive the daemon.
+    pub state: PathBuf,
 }
 
 /// What tasks share; cheap to clone.
@@ -71,64 +85,137 @@ impl World {
     }
 }
 
-/// Runs the daemon until it is told to end.
+/// Runs the daemon until it is told to end. The profile is what these layers hold; a reload reads them anew.
 ///
 /// # Errors
 /// When something that it cannot do without cannot be had.
-pub async fn run(profile: HostProfile, places: Places) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
-    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+pub async fn run(profile: HostProfile, layers: Layers, places: Places) -> anyhow::Result<()> {
+    let told_to_end = told_to_end()?;
+    // Listened to before anything else, as its default is to end the process.
+    let hang_up = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
     files::take_all(&profile)?;
     let boot = clock::boot_id().context("cannot read this boot's id")?;
-    let host = match &profile.host.name {
-        Some(name) => name.clone(),
-        None => host_name().context("cannot read the host's name")?,
+    let (host, _alone) = lock_host(&profile)?;
+    let (facts, incoming) = mpsc::channel(FACTS);
+    let acks = facts.clone();
+    let (first, records, last_write) = remember(&places.state, &profile, (&host, &boot), move |outcome| {
+        // The loop has ended where nobody takes it.
+        let _ = acks.blocking_send(outcome);
+    })?;
+    let notify = Notify::from_env().context("cannot reach the service manager at NOTIFY_SOCKET")?;
+    let socket = match places.passed {
+        Some(passed) => server::adopt(passed).context("cannot use the socket that was passed")?,
+        None => server::listen(&places.socket).await?,
     };
-    let _alone = lock::take(&host)?;
-    let listener = server::listen(&places.socket).await?;
     let (journal, last_word) = Journal::open().context("cannot start the thread that writes the journal")?;
     let run = clock::draw_run();
-    let (facts, incoming) = mpsc::channel(FACTS);
     let eyes = Eyes::open(facts.clone()).context("cannot start the measuring thread")?;
     let gateway = Gateway::new(Netns::spawn().context("cannot start the thread that enters namespaces")?);
     let world =
         World { engine: Slot::default(), gateway: gateway.clone(), eyes, lines: journal.lines(), facts };
-    let (ceilings, wanted) = watch::channel(None);
     let (desk, counter) = Desk::new();
-    let turns = Turns {
-        pools: Turns::pools_of(&profile),
+    let mut turns = Turns {
         controller: Controller::new(profile, host.clone(), run, clock::now()),
         keepers: Keepers::new(world.clone()),
         gateway: gateway.clone(),
         journal,
-        eyes: world.eyes.clone(),
-        ceilings,
+        ceilings: ceiling::keep(world.clone()),
+        records,
         facts: incoming,
         counter,
         open: std::collections::BTreeMap::new(),
         undelivered: Vec::new(),
+        pulse: Pulse::new(notify.clone()),
     };
-    let router = Api::new(desk, gateway, LeaseIds::new(&host, &boot)).router();
+    // Nothing is answered, made or removed before what was written down is taken up: callers wait in the backlog.
+    turns.begin(first);
+    let heed = shutdown::heed(desk.clone());
+    let (reloads, asked) = Reloads::new();
+    let reloading = reload::serve(layers, desk.clone(), asked, hang_up);
+    let router = Api::new(desk, gateway, LeaseIds::new(&host, &boot), reloads).router();
     let owner = Owner { host, boot, run };
-    // It ends with the loop, which says what it keeps.
-    tokio::spawn(ceiling::keep(world.clone(), wanted));
     let follow = engine::follow(world, Address { socket: places.engine, owner });
-    tracing::info!(message_id = catalog::SERVING.id, "serving at `{}`", places.socket.display());
+    tracing::info!(message_id = catalog::SERVING.id, "serving at `{}`", socket.place());
     let mut turning = tokio::spawn(turns.run());
+    tokio::spawn(heed);
+    let (end, ending) = oneshot::channel::<()>();
+    let mut serving = tokio::spawn(server::serve(socket, router, async { drop(ending.await) }));
     tokio::select! {
         ended = &mut turning => ended.context("the loop broke")?,
-        ended = tokio::spawn(server::serve(listener, router)) => ended.context("the server broke")?,
+        ended = &mut serving => ended.context("the server broke")?,
+        ended = tokio::spawn(reloading) => ended.context("the reloader broke")?,
         ended = tokio::spawn(follow) => ended.context("the engine's follower broke")?,
-        _ = terminate.recv() => tracing::info!(message_id = catalog::ENDING.id, "told to end, leaving instances as they are"),
-        _ = interrupt.recv() => tracing::info!(message_id = catalog::ENDING.id, "told to end, leaving instances as they are"),
+        () = told_to_end => {
+            tracing::info!(message_id = catalog::ENDING.id, "told to end, leaving instances as they are");
+        }
     }
-    // Whoever comes next makes its own; a path that is gone already is as well.
-    let _ = std::fs::remove_file(&places.socket);
+    // Questions are answered by the loop, so the server ends first.
+    drop(end);
+    let _ = serving.await;
     turning.abort();
     // It holds the way to the journal's writer, which ends when the way is gone.
     let _ = turning.await;
+    last_write.wait();
+    // The last word to the manager, so the loop must have had its.
+    notify.stopping();
     last_word.wait();
     Ok(())
+}
+
+/// The host's name, and the lock on it.
+fn lock_host(profile: &HostProfile) -> anyhow::Result<(String, lock::Alone)> {
+    let host = match &profile.host.name {
+        Some(name) => name.clone(),
+        None => host_name().context("cannot read the host's name")?,
+    };
+    let alone = lock::take(&host)?;
+    if alone.is_hollow() {
+        tracing::warn!("a stranger has the name of host `{host}`'s lock, going on without it");
+    }
+    Ok((host, alone))
+}
+
+/// Resolves at SIGTERM or SIGINT; they are listened to from here on.
+fn told_to_end() -> anyhow::Result<impl Future<Output = ()>> {
+    let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
+    let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
+    Ok(async move {
+        tokio::select! {
+            _ = terminate.recv() => {}
+            _ = interrupt.recv() => {}
+        }
+    })
+}
+
+/// Opens the store, reads what an earlier daemon wrote, and starts the thread that writes.
+fn remember(
+    folder: &Path,
+    profile: &HostProfile,
+    (host, boot): (&str, &str),
+    mut tell: impl FnMut(Input) + Send + 'static,
+) -> anyhow::Result<(Input, Records, LastWrite)> {
+    let now = Moment::now(boot);
+    let mut store = Store::open(folder, host, now.wall_ms)?;
+    if let Some(aside) = &store.set_aside {
+        tracing::warn!(
+            "the store was damaged and is now `{}`; beginning an empty one, and ending all containers of unknown \
+             history",
+            aside.display()
+        );
+    }
+    let found = store.read(&now)?;
+    for damaged in &found.damaged {
+        tracing::warn!("a record was damaged and moved to the table `aside`: {damaged}");
+    }
+    let recovered = recover::recovered(found, profile, &now);
+    let started = Writer::start(store, boot.to_owned(), move |outcome| {
+        tell(match outcome {
+            Outcome::Written(upto) => Input::Recorded(upto),
+            Outcome::Failed(upto, why) => Input::RecordFailed(upto, why),
+        });
+    });
+    let (writer, last_write) = started.context("cannot start the thread that writes records")?;
+    Ok((Input::Recovered(Box::new(recovered)), Records::new(writer), last_write))
 }
 
 fn host_name() -> anyhow::Result<String> {

@@ -6,7 +6,6 @@
 //! deadlines by a crowd.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep;
@@ -14,12 +13,13 @@ use tokio::time::sleep;
 use super::clock;
 use super::journal::Journal;
 use super::keeper::Keepers;
-use super::look::Eyes;
+use super::records::Records;
 use crate::api::desk::{Counter, Left, Question, acquires, granted_lease};
 use crate::control::Controller;
-use crate::control::message::{Call, CallId, Ceilings, Input, Output, Reply, What};
+use crate::control::message::{Call, CallId, Ceilings, Input, Output, Record, Reply, What};
+use crate::docker::template_hash;
 use crate::gateway::Gateway;
-use crate::profile::{HostProfile, Pool, PoolName};
+use crate::systemd::{Pulse, status_line};
 
 /// Words in one turn; some microseconds each.
 const BATCH: usize = 256;
@@ -28,17 +28,17 @@ const BATCH: usize = 256;
 #[derive(Debug)]
 pub(super) struct Turns {
     pub(super) controller: Controller,
-    pub(super) pools: BTreeMap<PoolName, Arc<Pool>>,
     pub(super) keepers: Keepers,
     pub(super) gateway: Gateway,
     pub(super) journal: Journal,
-    pub(super) eyes: Eyes,
     pub(super) ceilings: watch::Sender<Option<Ceilings>>,
+    pub(super) records: Records,
     pub(super) facts: mpsc::Receiver<Input>,
     pub(super) counter: Counter,
     pub(super) open: BTreeMap<CallId, Waiting>,
     /// Grants that could not be delivered: taken back in the next turn.
     pub(super) undelivered: Vec<Call>,
+    pub(super) pulse: Pulse,
 }
 
 /// A caller that has no answer yet.
@@ -57,14 +57,15 @@ struct Gathered {
 }
 
 impl Turns {
-    /// The pools of a profile, as instances are made from them.
-    pub(super) fn pools_of(profile: &HostProfile) -> BTreeMap<PoolName, Arc<Pool>> {
-        profile.pools.iter().map(|(name, pool)| (name.clone(), Arc::new(pool.clone()))).collect()
+    /// Says the first word of all, before any other can be heard.
+    pub(super) fn begin(&mut self, first: Input) {
+        self.turn(Gathered { facts: vec![first], ..Gathered::default() });
     }
 
     /// Turns until the future is dropped.
     pub(super) async fn run(mut self) {
         loop {
+            self.pulse.beat(clock::now(), || status_line(&self.controller.summary()));
             let gathered = self.gather().await;
             self.turn(gathered);
         }
@@ -73,7 +74,9 @@ impl Turns {
     /// Waits until something is ready or due, then takes all that is ready.
     async fn gather(&mut self) -> Gathered {
         let mut gathered = Gathered::default();
-        let due = self.controller.wake().map(|(at, _)| at.since(clock::now()));
+        let due = self.controller.wake().map(|(at, _)| at).into_iter();
+        let due = due.chain(self.pulse.due()).chain(self.records.due()).min();
+        let due = due.map(|at| at.since(clock::now()));
         let waiting = !self.undelivered.is_empty();
         tokio::select! {
             biased;
@@ -104,6 +107,8 @@ impl Turns {
     fn turn(&mut self, gathered: Gathered) {
         let now = clock::now();
         let mut inputs = gathered.facts;
+        inputs.iter().for_each(|fact| self.records.hear(fact));
+        inputs.extend(self.records.late(now));
         // Activity before the deadlines that it moves.
         inputs.extend(self.gateway.take_active().into_iter().map(|lease| Input::Active(lease, now)));
         for left in gathered.left {
@@ -128,19 +133,31 @@ impl Turns {
                 self.carry_out(output);
             }
         }
+        self.records.give_out(now);
     }
 
     fn carry_out(&mut self, output: Output) {
         match output {
-            Output::Start { instance, pool, deadline } => {
-                let spec = self.pools[&pool].clone();
-                self.keepers.start(instance, pool, spec, deadline);
+            Output::Start { instance, pool, made, deadline } => {
+                self.keepers.start(instance, pool, made, deadline);
             }
             Output::Stop { instance, grace } => self.keepers.stop(instance, grace),
-            Output::Probe { instance, pool } => {
-                self.keepers.probe(instance, &self.pools[&pool].template.probe)
+            Output::Probe { instance, probe } => self.keepers.probe(instance, &probe),
+            Output::Adopt { instance, pool, made, process, lease } => {
+                self.keepers.adopt(instance, &pool, made, process);
+                if let Some(lease) = lease {
+                    self.keepers.lent(instance, &lease);
+                }
             }
-            Output::Reclaim(instance) => self.eyes.reclaim(instance),
+            Output::Record(number, record) => {
+                let made = match &record {
+                    Record::Instance(instance) => self.controller.made_of(instance.id),
+                    Record::Lease(_) | Record::Gone(_) | Record::Drain(..) | Record::Undrained(_) => None,
+                };
+                let template = made.map(|pool| template_hash(&pool.template)).unwrap_or_default();
+                self.records.take(number, record, template);
+            }
+            Output::Reclaim(instance) => self.keepers.reclaim(instance),
             // A look at them is due at once; what was wanted before is wanted no more.
             Output::Ceilings(ceilings) => drop(self.ceilings.send_replace(Some(ceilings))),
             Output::Reply(call, reply) => self.answer(call, reply),

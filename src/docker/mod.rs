@@ -40,7 +40,7 @@ pub use spec::{Owner, cgroup_parent, template_hash};
 pub use watch::Running;
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -62,6 +62,13 @@ const START_WITHIN: Duration = Duration::from_secs(60);
 
 /// The client's own limit, out of the way of all of ours: each call has its own outer deadline.
 const CLIENT_WITHIN: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// The socket of an engine on this host, from an address as `DOCKER_HOST` has it: a path, or `unix://` and one.
+/// `None` where it is none.
+pub fn socket_of(address: &str) -> Option<PathBuf> {
+    let path = address.strip_prefix("unix://").unwrap_or(address);
+    path.starts_with('/').then(|| PathBuf::from(path))
+}
 
 /// The engine, as one owner uses it; cheap to clone.
 #[derive(Debug, Clone)]

@@ -45,6 +45,15 @@ impl Docker {
         ended.unwrap_or(Err(DockerError::StillThere { instance, within: GONE_WITHIN }))
     }
 
+    /// The container of this instance, whatever its state.
+    ///
+    /// # Errors
+    /// As the engine answers; only an answer says that there is none.
+    pub async fn container_of(&self, instance: InstanceId) -> Result<Option<ContainerId>, DockerError> {
+        let found = self.containers_of(instance).await?;
+        Ok(found.into_iter().find_map(|found| found.id).map(|id| ContainerId(id.into())))
+    }
+
     /// The polite part. Only an engine that is away ends the attempt: whatever else a stop meets, the
     /// removal kills.
     async fn stop(

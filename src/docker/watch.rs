@@ -14,7 +14,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
-use crate::control::message::Exit;
+use crate::control::message::{Exit, Process};
 use crate::docker::{ContainerId, Docker, DockerError, Life};
 
 /// The engine notes an end within milliseconds. An end is told without its exit code rather than later: until it
@@ -28,7 +28,7 @@ const LOOK_AGAIN: Duration = Duration::from_millis(20);
 #[derive(Debug, Clone)]
 pub struct Running {
     container: ContainerId,
-    pid: u32,
+    process: Process,
     pidfd: Arc<AsyncFd<OwnedFd>>,
 }
 
@@ -40,7 +40,12 @@ impl Running {
 
     /// Its first process, as this host counts processes.
     pub fn pid(&self) -> u32 {
-        self.pid
+        self.process.pid
+    }
+
+    /// Its first process, so that no other can be taken for it later.
+    pub fn process(&self) -> Process {
+        self.process
     }
 
     /// Whether the first process has ended. What was opened by its pid and is followed by a `false` here
@@ -64,6 +69,7 @@ impl Running {
         // Read after the pidfd was opened: the number is the container's now, and as a container's first
         // process takes all others with it, it was the container's when the pidfd was opened.
         let confirmed = is_of_container(pid, container);
+        let began = began(pid);
         if has_ended(&pidfd) {
             return Ok(None);
         }
@@ -71,7 +77,8 @@ impl Running {
             return Err(foreign());
         }
         let pidfd = register(pidfd).map_err(unwatchable)?;
-        Ok(Some(Running { container: container.clone(), pid, pidfd: Arc::new(pidfd) }))
+        let process = Process { pid, began: began.map_err(unwatchable)? };
+        Ok(Some(Running { container: container.clone(), process, pidfd: Arc::new(pidfd) }))
     }
 
     /// Waits until the first process has ended; that is the kernel's word and needs no engine.
@@ -102,6 +109,14 @@ fn register(pidfd: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 pub(super) fn is_of_container(pid: u32, container: &ContainerId) -> io::Result<bool> {
     let cgroups = std::fs::read_to_string(format!("/proc/{pid}/cgroup"))?;
     Ok(cgroups.lines().any(|line| line.contains(container.as_str())))
+}
+
+/// When this process began, in ticks since the host's start.
+fn began(pid: u32) -> io::Result<u64> {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    // A name may have blanks and brackets in it; behind its last one the third field begins, and this is the 22nd.
+    let began = stat.rsplit(')').next().and_then(|rest| rest.split_whitespace().nth(19));
+    began.and_then(|text| text.parse().ok()).ok_or_else(|| io::ErrorKind::InvalidData.into())
 }
 
 /// The exit code of a container whose first process has ended, once the engine has noted it.

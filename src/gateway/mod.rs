@@ -18,7 +18,7 @@ mod devtools;
 
 pub use crate::docker::Execed;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::future::Future;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
@@ -26,6 +26,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, copy_bidirectional_with_sizes};
 use tokio::net::TcpStream;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::time::timeout;
 
 use self::activity::{Activity, Noted};
 use crate::control::message::{InstanceId, LeaseId};
@@ -35,6 +36,8 @@ use crate::quantity::Bytes;
 
 /// Connecting on a loopback takes microseconds; an instance too busy to accept gets this long.
 const DIAL_DEADLINE: Duration = Duration::from_secs(5);
+/// A daemon that takes over finds its instances again within milliseconds, once the engine answers.
+const FOUND_WITHIN: Duration = Duration::from_secs(10);
 /// Each direction of a stream has one buffer of this size.
 const BUFFER: usize = 64 << 10;
 /// What is kept of each of a command's two outputs.
@@ -51,6 +54,9 @@ const STREAMS_OF_ALL: usize = 4096;
 pub struct Gateway {
     netns: Netns,
     doors: Arc<Mutex<BTreeMap<InstanceId, Door>>>,
+    /// Instances whose doors are about to be opened again, and what is told when that or another door changes.
+    expected: Arc<Mutex<BTreeSet<InstanceId>>>,
+    changed: Arc<watch::Sender<()>>,
     activity: Arc<Activity>,
     streams: Arc<Semaphore>,
 }
@@ -73,6 +79,13 @@ pub struct DoorKeeper {
     instance: InstanceId,
     doors: Arc<Mutex<BTreeMap<InstanceId, Door>>>,
     _open: watch::Sender<()>,
+}
+
+/// Says that a door is about to be opened, as long as it lives: who asks meanwhile waits for it.
+#[derive(Debug)]
+pub struct Expected {
+    gateway: Gateway,
+    instance: InstanceId,
 }
 
 /// The far end of a stream, with its place among those that may be open.
@@ -103,6 +116,9 @@ pub enum GatewayError {
     /// The instance is not there, or is being stopped.
     #[error("instance {0} is not running")]
     Closed(InstanceId),
+    /// An earlier daemon made it, and it has not been found again.
+    #[error("instance {0} has not been found again since stokerd was started")]
+    Unseen(InstanceId),
     /// The port cannot be reached.
     #[error("instance {instance} cannot be reached")]
     Dial {
@@ -146,7 +162,15 @@ impl Gateway {
     /// A gateway without doors.
     pub fn new(netns: Netns) -> Gateway {
         let streams = Arc::new(Semaphore::new(STREAMS_OF_ALL));
-        Gateway { netns, doors: Arc::default(), activity: Arc::default(), streams }
+        let changed = Arc::new(watch::Sender::new(()));
+        let (doors, expected, activity) = (Arc::default(), Arc::default(), Arc::default());
+        Gateway { netns, doors, expected, changed, activity, streams }
+    }
+
+    /// Lets who asks for this instance wait until its door is open, for as long as the answer is kept.
+    pub fn expect(&self, instance: InstanceId) -> Expected {
+        self.expected().insert(instance);
+        Expected { gateway: self.clone(), instance }
     }
 
     /// Opens the door to an instance, for as long as the answer is kept.
@@ -161,6 +185,7 @@ impl Gateway {
         let (execs, streams) = (Arc::new(Semaphore::new(EXECS)), Arc::new(Semaphore::new(STREAMS)));
         let door = Door { docker, container, target, execs, streams, open };
         self.doors().insert(instance, door);
+        self.changed.send_replace(());
         DoorKeeper { instance, doors: self.doors.clone(), _open: keep }
     }
 
@@ -169,7 +194,7 @@ impl Gateway {
     /// # Errors
     /// When the instance is not running, nothing accepts there, or too many streams are open.
     pub async fn reach(&self, instance: InstanceId, port: u16) -> Result<Far, GatewayError> {
-        let streams = self.door(instance)?.streams;
+        let streams = self.door_soon(instance).await?.streams;
         let its = streams.try_acquire_owned().map_err(|_| GatewayError::Crowded(instance))?;
         let of_all = self.streams.clone().try_acquire_owned().map_err(|_| GatewayError::Full)?;
         Ok(Far { stream: self.dial(instance, port).await?, _places: [its, of_all] })
@@ -214,7 +239,7 @@ impl Gateway {
         order: ExecOrder,
         hung_up: impl Future<Output = ()>,
     ) -> Result<Execed, GatewayError> {
-        let mut door = self.door(instance)?;
+        let mut door = self.door_soon(instance).await?;
         let place = door.execs.clone().try_acquire_owned().map_err(|_| GatewayError::Busy(instance))?;
         let notes = self.activity.of(lease);
         let _running = notes.running();
@@ -248,12 +273,39 @@ impl Gateway {
         self.activity.take()
     }
 
+    /// The door, waited for where it is about to be opened.
+    async fn door_soon(&self, instance: InstanceId) -> Result<Door, GatewayError> {
+        let mut changed = self.changed.subscribe();
+        let found = async {
+            loop {
+                match self.door(instance) {
+                    Err(_) if self.expected().contains(&instance) => {}
+                    known => return known,
+                }
+                // It fails when the sender is gone, and we hold that.
+                let _ = changed.changed().await;
+            }
+        };
+        timeout(FOUND_WITHIN, found).await.unwrap_or(Err(GatewayError::Unseen(instance)))
+    }
+
     fn door(&self, instance: InstanceId) -> Result<Door, GatewayError> {
         self.doors().get(&instance).cloned().ok_or(GatewayError::Closed(instance))
     }
 
+    fn expected(&self) -> MutexGuard<'_, BTreeSet<InstanceId>> {
+        self.expected.lock().expect("nobody panics while holding what is expected")
+    }
+
     fn doors(&self) -> MutexGuard<'_, BTreeMap<InstanceId, Door>> {
         self.doors.lock().expect("nobody panics while holding the doors")
+    }
+}
+
+impl Drop for Expected {
+    fn drop(&mut self) {
+        self.gateway.expected().remove(&self.instance);
+        self.gateway.changed.send_replace(());
     }
 }
 

@@ -29,6 +29,8 @@ pub struct Mistake {
     pub hint: Option<String>,
     /// The line itself; `None` where it is too long to be worth showing.
     excerpt: Option<Excerpt>,
+    /// The how-manieth layer the file is.
+    layer: usize,
 }
 
 /// The line a mistake is in, and how many of its characters are meant.
@@ -38,7 +40,7 @@ struct Excerpt {
     width: usize,
 }
 
-/// Everything that is wrong with a profile: at least one mistake, in the order of the file's lines.
+/// Everything that is wrong with a profile: at least one mistake, in the order of the layers and their lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mistakes(Vec<Mistake>);
 
@@ -46,6 +48,12 @@ pub struct Mistakes(Vec<Mistake>);
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Reported {
+    /// There is none where a host's profile is looked for.
+    #[error("there is no host profile: none of {} is there", looked.join(", "))]
+    Missing {
+        /// Where was looked.
+        looked: Vec<String>,
+    },
     /// The file could not be read at all.
     #[error("cannot read the profile `{}`", path.display())]
     Unreadable {
@@ -80,12 +88,13 @@ impl Mistake {
             .then(|| Excerpt { line: line.into(), width: meant.chars().count().max(1) });
         Mistake {
             file: place.source.file.clone(),
-            line: text[..from].matches('\n').count() + 1,
+            line: place.line(),
             column: text[from..place.start].chars().count() + 1,
             key: key.into(),
             problem: wrong.problem,
             hint: wrong.hint,
             excerpt,
+            layer: place.source.layer,
         }
     }
 }
@@ -115,15 +124,16 @@ impl fmt::Display for Mistake {
 }
 
 impl Mistakes {
-    /// These mistakes in the order of their lines, or `None` where there are none.
+    /// These mistakes in the order of the layers and their lines, or `None` where there are none.
     pub(super) fn from(mut mistakes: Vec<Mistake>) -> Option<Mistakes> {
-        mistakes.sort_by(|a, b| (a.line, a.column, &a.key).cmp(&(b.line, b.column, &b.key)));
+        mistakes
+            .sort_by(|a, b| (a.layer, a.line, a.column, &a.key).cmp(&(b.layer, b.line, b.column, &b.key)));
         mistakes.dedup();
         mistakes.truncate(MOST);
         (!mistakes.is_empty()).then_some(Mistakes(mistakes))
     }
 
-    /// The mistakes in the order of their lines; never empty.
+    /// The mistakes in the order of the layers and their lines; never empty.
     pub fn as_slice(&self) -> &[Mistake] {
         &self.0
     }
@@ -151,6 +161,8 @@ pub(super) struct Source {
     pub(super) file: String,
     /// The text.
     pub(super) text: String,
+    /// The how-manieth layer it is.
+    pub(super) layer: usize,
 }
 
 /// A stretch of one file's text.
@@ -170,6 +182,16 @@ impl Place {
         let start = text.floor_char_boundary(bytes.start.min(last));
         let end = text.ceil_char_boundary(bytes.end.clamp(start, text.len()));
         Place { source: Arc::clone(source), start, end }
+    }
+
+    /// The text it is a stretch of.
+    pub(super) fn source(&self) -> &Arc<Source> {
+        &self.source
+    }
+
+    /// The line it begins in, from 1.
+    pub(super) fn line(&self) -> usize {
+        self.source.text[..self.start].matches('\n').count() + 1
     }
 
     /// Where in the text it begins.

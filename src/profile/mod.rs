@@ -1,20 +1,28 @@
-//! The host profile: the one TOML file that describes a host, from text to checked values.
+//! The host profile: what describes a host, from TOML in one file or several layers to checked values.
 //!
-//! Three steps, each with its own types: the text as a tree in which every value knows its file and
-//! line (`tree`), the checked [`HostProfile`] (`check`), and what was wrong with it ([`Mistake`]).
-//! All mistakes of a profile are found in one pass and reported together; a profile with a mistake is
-//! never used.
+//! The way: which files there are and which masks which ([`Layers`]); their texts as one tree in which every value
+//! knows its file and line (`tree`); the checked [`HostProfile`] (`check`), or what was wrong with it ([`Mistake`]);
+//! and back again, each value as a profile would write it, with its origin ([`Effective`]). [`KEYS`] describes every
+//! key to people. All mistakes of all layers are found in one pass and reported together; a profile with a
+//! mistake is never used.
 //!
 //! Invariant: a [`HostProfile`] exists only if every rule held, so nobody checks again. What depends on
 //! the machine (shares of its memory) is resolved where the machine is known, in `control`.
 //!
-//! Not here: serde (nothing of this reaches a wire), defaults that depend on the host, reloading.
+//! Not here: serde (nothing of this reaches a wire), defaults that depend on the host, what a reload does
+//! (`control`).
 
 mod check;
+mod effective;
+mod keys;
+mod layers;
 mod mistake;
 mod tree;
 
-pub use check::{check, read};
+pub use check::check;
+pub use effective::{Change, Effective, Origin, Setting, changes};
+pub use keys::{KEYS, Key, Range, Usual};
+pub use layers::{LOCAL, Layers, VENDOR, read};
 pub use mistake::{Mistake, Mistakes, Reported};
 
 use std::collections::BTreeMap;

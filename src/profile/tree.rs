@@ -1,4 +1,4 @@
-//! A profile's text as a tree in which every value knows where it stands.
+//! A profile's text as a tree in which every value knows where it stands, and several such trees as one.
 //!
 //! The parser goes on after a syntax error. What it makes of the damaged part is a guess, so a value that
 //! touches a syntax error is `Broken`, about which nobody says more; and the [`Tree`] knows from where
@@ -14,17 +14,17 @@ use toml::de::{DeTable, DeValue};
 
 use crate::profile::mistake::{MOST, Mistake, Place, Source, Wrong};
 
-/// One file's text, parsed as far as possible.
+/// One layer's text, or several layers' as one, parsed as far as possible.
 #[derive(Debug)]
 pub(super) struct Tree {
     /// The outermost table.
     pub(super) root: Table,
-    /// The beginning of the file, where what concerns the whole file is reported.
+    /// The beginning of the last layer, where what concerns the whole profile is reported.
     pub(super) place: Place,
     /// Syntax errors.
     pub(super) mistakes: Vec<Mistake>,
-    /// The byte from which on the tree may lack keys, because the text there is not TOML.
-    pub(super) damaged_from: Option<usize>,
+    /// For each text that is not all TOML, the place from which on the tree may lack keys of it.
+    pub(super) damaged: Vec<Place>,
 }
 
 /// The entries of a table, by key.
@@ -38,6 +38,8 @@ pub(super) struct Entry {
     pub(super) key: Place,
     /// The value.
     pub(super) value: Value,
+    /// What earlier layers wrote here and this one replaces: it does not hold, but must be right as well.
+    pub(super) replaced: Vec<Value>,
 }
 
 /// A value and where it stands; for a table with a header, the header.
@@ -82,8 +84,41 @@ impl Tree {
         Tree {
             root: table(source, root.into_inner(), &broken),
             place: Place::new(source, 0..0),
-            damaged_from: broken.iter().map(|place| place.start()).min(),
+            damaged: broken
+                .iter()
+                .min_by_key(|place| place.start())
+                .map(|place| (*place).clone())
+                .into_iter()
+                .collect(),
             mistakes: errors.into_iter().map(Syntax::into_mistake).collect(),
+        }
+    }
+}
+
+impl Tree {
+    /// Lays a later layer over this one: tables are joined key by key, anything else is replaced.
+    pub(super) fn overlay(&mut self, later: Tree) {
+        self.root.overlay(later.root);
+        self.place = later.place;
+        self.mistakes.extend(later.mistakes);
+        self.damaged.extend(later.damaged);
+    }
+}
+
+impl Table {
+    fn overlay(&mut self, later: Table) {
+        for (key, mut entry) in later.0 {
+            if let Some(mut below) = self.0.remove(&key) {
+                entry.replaced = below.replaced;
+                match (&mut below.value.data, &mut entry.value.data) {
+                    (Data::Table(table), Data::Table(above)) => {
+                        table.overlay(std::mem::take(above));
+                        *above = std::mem::take(table);
+                    }
+                    (_, _) => entry.replaced.push(below.value),
+                }
+            }
+            self.0.insert(key, entry);
         }
     }
 }
@@ -150,7 +185,8 @@ impl Syntax {
 
 fn table(source: &Arc<Source>, entries: DeTable<'_>, broken: &[&Place]) -> Table {
     let entry = |(key, value): (Spanned<_>, Spanned<DeValue<'_>>)| {
-        let entry = Entry { key: Place::new(source, key.span()), value: self::value(source, value, broken) };
+        let (place, value) = (Place::new(source, key.span()), self::value(source, value, broken));
+        let entry = Entry { key: place, value, replaced: Vec::new() };
         (std::borrow::Cow::into_owned(key.into_inner()), entry)
     };
     Table(entries.into_iter().map(entry).collect())

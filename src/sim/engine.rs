@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Happening, World};
-use crate::control::message::{Exit, Input, InstanceId, Listing, News, StartFailure};
-use crate::profile::PoolName;
+use crate::control::message::{Exit, Input, InstanceId, Listing, News, Process, StartFailure};
+use crate::profile::{Pool, PoolName};
 use crate::quantity::{Bytes, Instant};
 
 /// The engine with its containers.
@@ -28,6 +28,8 @@ pub(super) struct Keep {
     stage: Stage,
     /// An order to stop came while it was being made.
     stop: bool,
+    /// The daemon that made it has ended: nobody starts what was only made.
+    left: bool,
     stubborn_until: Instant,
     mute: bool,
     /// What it holds, and to what it grows.
@@ -59,6 +61,8 @@ pub(super) enum Step {
     Vanishes,
     Stops,
     Probed,
+    /// A new keeper takes it over.
+    Adopts,
 }
 
 /// How a start goes.
@@ -77,7 +81,16 @@ impl Keep {
     }
 
     fn made(pool: Option<PoolName>, peak: Bytes, stubborn_until: Instant, mute: bool) -> Keep {
-        Keep { pool, stage: Stage::Making, stop: false, stubborn_until, mute, held: Bytes::mib(40), peak }
+        Keep {
+            pool,
+            stage: Stage::Making,
+            stop: false,
+            left: false,
+            stubborn_until,
+            mute,
+            held: Bytes::mib(40),
+            peak,
+        }
     }
 
     /// Whether there is a container, or will be one.
@@ -99,12 +112,11 @@ impl Keep {
 }
 
 impl World {
-    pub(super) fn order_start(&mut self, id: InstanceId, pool: PoolName, deadline: Instant) {
+    pub(super) fn order_start(&mut self, id: InstanceId, pool: PoolName, spec: &Pool, deadline: Instant) {
         let faults = self.faults();
         if self.one_in(faults.lost) {
             return self.report.count("orders lost");
         }
-        let spec = &self.profile.pools[&pool];
         let (expect, most) = (spec.memory_expect.get(), spec.template.memory_max.get());
         // One in ten needs more than was expected of it.
         let leaks = self.one_in(faults.leaks);
@@ -142,7 +154,7 @@ impl World {
             return self.report.count("orders lost");
         }
         match self.engine.keeps.get_mut(&id) {
-            Some(keep) if matches!(keep.stage, Stage::Making | Stage::Made) => keep.stop = true,
+            Some(keep) if matches!(keep.stage, Stage::Making | Stage::Made) && !keep.left => keep.stop = true,
             Some(_) | None => self.engine_soon(id, Step::Stops, 30..600),
         }
     }
@@ -160,6 +172,54 @@ impl World {
         }
     }
 
+    pub(super) fn order_adopt(&mut self, id: InstanceId) {
+        let faults = self.faults();
+        if self.one_in(faults.lost) {
+            return self.report.count("orders lost");
+        }
+        self.engine_soon(id, Step::Adopts, 1..200);
+    }
+
+    /// A new keeper looks for what an earlier one made; while the engine is away it goes on looking.
+    fn adopts(&mut self, id: InstanceId) {
+        if self.engine.away {
+            return self.engine_soon(id, Step::Adopts, 900..1100);
+        }
+        let seen = self.engine.keeps.get(&id).map(|keep| (keep.stage, keep.mute));
+        match seen {
+            Some((Stage::Runs, mute)) => {
+                self.report.count("adopted");
+                self.news(id, News::Started(process(id)));
+                if !mute || self.rng.bool() {
+                    self.engine_soon(id, Step::Ready, 1..300);
+                }
+            }
+            Some((Stage::Made | Stage::Exited, _)) => self.news(id, News::Exited(Exit { code: None })),
+            Some((Stage::Making | Stage::Nothing, _)) | None => self.news(id, News::Gone),
+        }
+    }
+
+    /// What of this step happens although the daemon and its keepers are gone. The engine ends what it was asked to
+    /// make, and there it stays.
+    pub(super) fn outlives(&mut self, id: InstanceId, step: Step) -> Option<Step> {
+        let there = self.rng.bool();
+        let keep = self.engine.keeps.get_mut(&id)?;
+        (keep.stop, keep.left) = (false, true);
+        match step {
+            Step::Made(_) => {
+                keep.stage = if there { Stage::Made } else { Stage::Nothing };
+                None
+            }
+            Step::Begins(_) => {
+                keep.stage = if there { Stage::Runs } else { Stage::Made };
+                None
+            }
+            Step::Stops => there.then_some(step),
+            Step::Dies(_) | Step::Vanishes => Some(step),
+            Step::Ready | Step::GivesUp | Step::Probed | Step::Adopts => None,
+        }
+    }
+
     fn engine_soon(&mut self, id: InstanceId, step: Step, millis: std::ops::Range<u64>) {
         let wait = Duration::from_millis(self.rng.u64(millis));
         self.soon(wait, Happening::Engine(id, step));
@@ -168,6 +228,7 @@ impl World {
     pub(super) fn engine_step(&mut self, id: InstanceId, step: Step) {
         match step {
             Step::Stops => self.try_to_stop(id),
+            Step::Adopts => self.adopts(id),
             Step::Made(fate) => self.made(id, fate),
             Step::Begins(fate) => self.begins(id, &fate),
             Step::Ready | Step::GivesUp | Step::Dies(_) | Step::Vanishes | Step::Probed => {
@@ -212,7 +273,7 @@ impl World {
             self.news(id, News::StartFailed(StartFailure::Engine("connection refused".into())));
         } else {
             keep.stage = Stage::Runs;
-            self.news(id, News::Started);
+            self.news(id, News::Started(process(id)));
             self.begin_life(id, fate);
         }
         if stop {
@@ -260,7 +321,7 @@ impl World {
             }
             // A browser that falls silent does so after a while.
             Step::Probed => News::Probed(!keep.mute || self.rng.bool()),
-            Step::Made(_) | Step::Begins(_) | Step::Stops => unreachable!("handled before"),
+            Step::Made(_) | Step::Begins(_) | Step::Stops | Step::Adopts => unreachable!("handled before"),
         };
         // Events are the engine's to tell; probes and deadlines are the keeper's own.
         if heard || matches!(step, Step::Ready | Step::GivesUp | Step::Probed) {
@@ -295,4 +356,8 @@ impl World {
             running: there.map(|(id, keep)| (*id, keep.stage == Stage::Runs)).collect(),
         }
     }
+}
+
+fn process(id: InstanceId) -> Process {
+    Process { pid: id.count, began: u64::from(id.count) }
 }

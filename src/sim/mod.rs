@@ -1,8 +1,8 @@
 //! A second daemon around the same controller: virtual time, and a world in which things go wrong.
 //!
 //! ```text
-//!            callers      engine      the host's memory        all of it drawn from one seed
-//!                \          |          /
+//!            callers   engine   the host's memory   store    all of it drawn from one seed
+//!                \        |         |            /
 //!   heap of what happens next: words, late, lost or doubled
 //!                           |
 //!                       controller  --->  judge: its own books, from outside
@@ -22,6 +22,7 @@ mod engine;
 mod judge;
 mod options;
 mod report;
+mod store;
 mod words;
 
 pub use self::options::{Faults, Options};
@@ -42,8 +43,10 @@ use crate::control::message::{Call, CallId, Input, InstanceId, Listing, Output, 
 use crate::profile::HostProfile;
 use crate::quantity::{Bytes, Instant, MilliCpu};
 
-/// The run of the daemon; strangers are of another.
+/// The run of the first daemon; each that follows has the next number.
 const RUN: u32 = 7;
+/// The run of what belongs to nobody.
+const STRANGE: u32 = u32::MAX;
 /// What the host itself uses.
 const OWN: Bytes = Bytes::mib(300);
 /// How many steps a failure shows.
@@ -94,7 +97,10 @@ pub fn run(options: &Options) -> Result<Report, Box<Broken>> {
 /// The world around the controller.
 #[derive(Debug)]
 struct World {
+    /// What holds in the end.
     profile: Arc<HostProfile>,
+    /// That, and what may hold for a while.
+    profiles: Vec<Arc<HostProfile>>,
     faults: Faults,
     memory: Bytes,
     cores: MilliCpu,
@@ -106,6 +112,11 @@ struct World {
     heap: BTreeMap<(Instant, u64), Happening>,
     decided: u64,
     controller: Controller,
+    /// The run of the daemon.
+    run: u32,
+    /// The daemon was killed, and the next has not begun.
+    down: bool,
+    store: store::Store,
     engine: engine::Engine,
     callers: Vec<Caller>,
     open: BTreeMap<CallId, Open>,
@@ -143,7 +154,14 @@ enum Happening {
     Hog(bool),
     Drain(Scope),
     Undrain(Scope),
+    /// The profile of this number holds from now on; the first is the run's own.
+    Reload(usize),
     Stranger,
+    /// The store comes to write.
+    Store,
+    Full(bool),
+    Crash,
+    Begins,
 }
 
 /// One word and what came out.
@@ -167,6 +185,8 @@ impl World {
     fn new(options: &Options) -> World {
         let profile = crate::profile::check("simulated", &options.profile).expect("drawn profiles are right");
         let profile = Arc::new(profile);
+        let others = options.others.iter().map(|text| crate::profile::check("other", text));
+        let others = others.map(|other| Arc::new(other.expect("drawn profiles are right")));
         let name = String::from("simulated");
         World {
             faults: options.faults,
@@ -179,6 +199,9 @@ impl World {
             heap: BTreeMap::new(),
             decided: 0,
             controller: Controller::new((*profile).clone(), name, RUN, Instant::BOOT),
+            run: RUN,
+            down: false,
+            store: store::Store::default(),
             engine: engine::Engine::default(),
             callers: Vec::new(),
             open: BTreeMap::new(),
@@ -190,6 +213,7 @@ impl World {
             over: false,
             seen_pools: None,
             checked: options.checked,
+            profiles: [profile.clone()].into_iter().chain(others).collect(),
             judge: Judge::new(profile.clone()),
             report: Report::default(),
             steps: VecDeque::new(),
@@ -205,7 +229,13 @@ impl World {
         self.go_on_until(end, |_| false)?;
 
         self.calm = true;
-        (self.engine.away, self.blind, self.hog) = (false, false, Bytes::ZERO);
+        (self.engine.away, self.blind, self.hog, self.store.full) = (false, false, Bytes::ZERO, false);
+        if self.down {
+            self.go_on_until(self.now.after(PATIENCE), |world| !world.down)?;
+        }
+        // All of it is heard in this order, or a pool that comes back would still be drained.
+        self.reload(0);
+        self.go_on_until(self.now.after(Duration::from_secs(1)), |_| false)?;
         for scope in self.scopes() {
             self.ask(Call::Undrain(scope), Asked::Other);
         }
@@ -242,19 +272,25 @@ impl World {
         self.soon(Duration::from_millis(500), Happening::Peek);
         let seconds = options.trouble.as_secs();
         let scopes = self.scopes();
-        let Faults { outages, blind, hog, drains, strangers, .. } = self.faults;
+        let Faults { outages, blind, hog, drains, strangers, reloads, full, restarts, .. } = self.faults;
         if hog {
             self.prepare_hogs(seconds);
         }
-        for _ in 0..seconds / 30 {
+        for _ in 0..seconds / 17 {
             let from = Instant::BOOT.after(Duration::from_secs(self.rng.u64(2..seconds)));
             let until = from.after(Duration::from_secs(self.rng.u64(1..25)));
             let scope = scopes[self.rng.usize(0..scopes.len())].clone();
-            let wrong = match self.rng.u32(0..4) {
+            let wrong = match self.rng.u32(0..7) {
                 0 if outages => Some((Happening::Away(true), Happening::Away(false))),
                 1 if blind => Some((Happening::Blind(true), Happening::Blind(false))),
                 2 if drains => Some((Happening::Drain(scope.clone()), Happening::Undrain(scope))),
                 3 if strangers => Some((Happening::Stranger, Happening::Stranger)),
+                4 if reloads => {
+                    let [one, other] = [(); 2].map(|()| self.rng.usize(0..self.profiles.len()));
+                    Some((Happening::Reload(one), Happening::Reload(other)))
+                }
+                5 if full => Some((Happening::Full(true), Happening::Full(false))),
+                6 if restarts => Some((Happening::Crash, Happening::Crash)),
                 _ => None,
             };
             if let Some((begins, ends)) = wrong {
@@ -301,6 +337,11 @@ impl World {
         Err(format!("all should be well again: {:?}, {}", self.seen_pools, self.judge.unrest()))
     }
 
+    fn reload(&mut self, number: usize) {
+        let profile = Box::new((*self.profiles[number]).clone());
+        self.ask(Call::Reload(profile), Asked::Other);
+    }
+
     // ------------------------------------------------------------ time
 
     fn at(&mut self, at: Instant, happening: Happening) {
@@ -320,7 +361,8 @@ impl World {
             }
             // The loop wakes a little late.
             let lag = Duration::from_micros(self.rng.u64(0..3000));
-            let wake = self.controller.wake().map(|(at, _)| at.after(lag).max(self.now));
+            let wake = self.controller.wake().filter(|_| !self.down);
+            let wake = wake.map(|(at, _)| at.after(lag).max(self.now));
             let next = self.heap.first_key_value().map(|((at, _), _)| *at);
             let due = [wake, next].into_iter().flatten().min();
             let Some(due) = due.filter(|due| *due <= end) else {
@@ -343,6 +385,10 @@ impl World {
             Happening::Word(input) => self.hear(input)?,
             Happening::Engine(id, step) => self.engine_step(id, step),
             Happening::Act(number, act) => self.act(number, act),
+            Happening::Store => self.write()?,
+            Happening::Full(full) if trouble => self.store.full = full,
+            Happening::Crash if trouble => self.crash()?,
+            Happening::Begins => self.begin()?,
             Happening::Arrives if trouble => {
                 self.arrive();
                 let mean = 20_000 / u64::from(self.arrivals);
@@ -367,8 +413,9 @@ impl World {
                 self.ask(Call::Drain(scope, window), Asked::Other);
             }
             Happening::Undrain(scope) if trouble => drop(self.ask(Call::Undrain(scope), Asked::Other)),
+            Happening::Reload(number) if trouble => self.reload(number),
             Happening::Stranger if trouble => {
-                let id = InstanceId { run: RUN + 1, count: self.rng.u32(1..100) };
+                let id = InstanceId { run: STRANGE, count: self.rng.u32(1..100) };
                 self.engine.keeps.insert(id, engine::Keep::stranger());
                 self.report.count("strangers");
             }
@@ -379,7 +426,10 @@ impl World {
             | Happening::Hog(_)
             | Happening::Drain(_)
             | Happening::Undrain(_)
-            | Happening::Stranger => {}
+            | Happening::Reload(_)
+            | Happening::Stranger
+            | Happening::Full(_)
+            | Happening::Crash => {}
         }
         Ok(())
     }
@@ -387,8 +437,10 @@ impl World {
 
 /// Nobody waits, nothing is on its way, and the stock is there.
 fn is_well(pool: &PoolView) -> bool {
-    let PoolView { starting, warm, stock, leased, stopping, queued, blocked_by, .. } = pool;
-    (*starting, *leased, *stopping, *queued) == (0, 0, 0, 0) && warm == stock && blocked_by.is_none()
+    let PoolView { starting, warm, stock, leased, stopping, queued, outdated, blocked_by, .. } = pool;
+    (*starting, *leased, *stopping, *queued, *outdated) == (0, 0, 0, 0, 0)
+        && warm == stock
+        && blocked_by.is_none()
 }
 
 fn unread() -> Unread {

@@ -17,6 +17,8 @@ pub struct Options {
     pub seed: u64,
     /// The host profile, as an operator would write it.
     pub profile: String,
+    /// What it is replaced by for a while.
+    pub others: Vec<String>,
     /// Memory of the host.
     pub memory: Bytes,
     /// Processors of the host.
@@ -70,6 +72,12 @@ pub struct Faults {
     pub drains: bool,
     /// Containers turn up that belong to nobody.
     pub strangers: bool,
+    /// Another profile holds for a while.
+    pub reloads: bool,
+    /// The disk of the store is full for a while.
+    pub full: bool,
+    /// The daemon is killed, and another begins a little later.
+    pub restarts: bool,
     /// Instances that grow to their limit.
     pub leaks: u32,
     /// Tasks stand still for memory and processors while somebody else takes them.
@@ -99,13 +107,20 @@ impl Options {
             hog: often(1) == 1,
             drains: often(1) == 1,
             strangers: often(1) == 1,
+            reloads: often(1) == 1,
+            full: often(1) == 1,
+            restarts: often(2) > 0,
             leaks: often(300),
             stalls: often(1) == 1,
         };
-        let (profile, memory, cores) = host(&mut rng);
+        // Not both in one run: which profile a new daemon reads would be one more thing to be drawn and judged.
+        let faults = Faults { reloads: faults.reloads && !faults.restarts, ..faults };
+        let (profile, memory, cores) = host(&mut rng, true);
+        let others = (0..3).map(|_| host(&mut rng, false).0).collect();
         Options {
             seed,
             profile,
+            others,
             memory,
             cores,
             trouble: Duration::from_secs(rng.u64(40..=180)),
@@ -120,23 +135,31 @@ impl Options {
 
 impl fmt::Display for Options {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Options { seed, profile, memory, cores, trouble, arrivals, faults, .. } = self;
+        let Options { seed, profile, others, memory, cores, trouble, arrivals, faults, .. } = self;
         writeln!(
             f,
             "seed {seed}: {memory}, {cores} cores, {trouble:?} of trouble, {arrivals} callers in 10 s"
         )?;
         writeln!(f, "{faults:?}")?;
-        f.write_str(profile)
+        f.write_str(profile)?;
+        let shown = if faults.reloads { others.as_slice() } else { &[] };
+        shown.iter().try_for_each(|other| write!(f, "\nfor a while:\n{other}"))
     }
 }
 
-/// A host of two or three pools, and just so large that all stock fits and not all that may be asked for.
-fn host(rng: &mut Rng) -> (String, Bytes, MilliCpu) {
+/// A host of one to three pools, and just so large that all stock fits and not all that may be asked for.
+/// Where it need not be whole, it may lack a pool.
+fn host(rng: &mut Rng, whole: bool) -> (String, Bytes, MilliCpu) {
     let mut pools = String::new();
     let (mut memory, mut cpus) = (0, 0);
     for (name, kind) in [("chrome", "browser"), ("python", "sandbox")] {
+        if !whole && name == "chrome" && rng.bool() {
+            continue;
+        }
         let (min, more) = (rng.u64(0..=3), rng.u64(0..=3));
-        let (expect, cpu) = (rng.u64(128..=320), [250, 500, 1000][rng.usize(0..3)]);
+        // Few enough that two draws are equal now and then, and only something else changes.
+        let (expect, cpu) = (64 * rng.u64(2..=4), [250, 500][rng.usize(0..2)]);
+        let image = ["i", "i", "i", "j"][rng.usize(0..4)];
         memory += min * (2 * expect + 10);
         cpus += min * cpu;
         let seconds = [
@@ -149,7 +172,7 @@ fn host(rng: &mut Rng) -> (String, Bytes, MilliCpu) {
         let deadlines: String =
             seconds.iter().map(|(key, value)| format!("{key} = \"{value}s\"\n")).collect();
         pools += &format!(
-            "[pool.{name}]\nkind = \"{kind}\"\nimage = \"i\"\nmemory_expect = \"{expect}MiB\"\n\
+            "[pool.{name}]\nkind = \"{kind}\"\nimage = \"{image}\"\nmemory_expect = \"{expect}MiB\"\n\
              memory_max = \"{}MiB\"\ncpus = \"{}\"\nmax_instances = {}\n\
              warm = {{ min = {min}, max = {}, max_age = \"{}s\" }}\non_pressure = \"{}\"\n{deadlines}",
             2 * expect,

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
-use crate::control::message::{Output, What, Why};
+use crate::control::message::{End, Output, What, Why};
 use crate::quantity::{Instant, show_duration};
 
 /// What one run, or several, have seen.
@@ -46,8 +46,10 @@ impl Report {
             Output::Stop { instance, .. } => (2, u64::from(instance.count)),
             Output::Probe { instance, .. } => (3, u64::from(instance.count)),
             Output::Reply(call, _) => (4, call.0),
-            Output::Reclaim(instance) => (6, u64::from(instance.count)),
-            Output::Ceilings(ceilings) => (7, ceilings.memory.get()),
+            Output::Adopt { instance, .. } => (6, u64::from(instance.count)),
+            Output::Record(number, _) => (7, *number),
+            Output::Reclaim(instance) => (8, u64::from(instance.count)),
+            Output::Ceilings(ceilings) => (9, ceilings.memory.get()),
             Output::Tell(event) => (5, event.instance.map_or(0, |instance| u64::from(instance.count))),
         };
         for part in [now.as_nanos(), kind, number] {
@@ -57,12 +59,18 @@ impl Report {
             Output::Start { .. } => self.count("starts"),
             Output::Probe { .. } => self.count("probes"),
             Output::Tell(event) => self.what(&event.what),
-            Output::Stop { .. } | Output::Reply(..) | Output::Reclaim(_) | Output::Ceilings(_) => {}
+            Output::Stop { .. }
+            | Output::Reply(..)
+            | Output::Adopt { .. }
+            | Output::Record(..)
+            | Output::Reclaim(_)
+            | Output::Ceilings(_) => {}
         }
     }
 
     fn what(&mut self, what: &What) {
         match what {
+            What::LeaseEnded(End::Refused(Why::NotRecorded(_))) => self.count("grants undone"),
             What::LeaseEnded(end) => *self.ends.entry(end.reason()).or_default() += 1,
             What::LeaseGranted(waited) => {
                 self.count("grants");
@@ -72,12 +80,16 @@ impl Report {
             What::InstanceStopping(why) => self.count(why.code()),
             What::InstanceStuck(..) => self.count("stops failed"),
             What::DrainBegan(_) => self.count("drains"),
+            What::ProfileReloaded(0) => self.count("reloads of nothing"),
+            What::ProfileReloaded(_) => self.count("reloads"),
+            What::PoolGone => self.count("pools gone"),
             What::EngineLost(_) => self.count("engine lost"),
             What::TelemetryLost(_) => self.count("telemetry lost"),
             What::Pressure(_, now) => self.count(now.level.code()),
             What::ReliefEnds(victim, _) => self.count(victim.tier.code()),
             What::ReliefAsks(..) => self.count("asks"),
             What::CeilingsRefused(_) => self.count("ceilings refused"),
+            What::StoreLost(_) => self.count("store lost"),
             What::InstanceStarting
             | What::InstanceWarm(_)
             | What::InstanceGone
@@ -85,9 +97,13 @@ impl Report {
             | What::RequestRefused(_)
             | What::Drained
             | What::Undrained
+            | What::ProfileChanged(_)
+            | What::ReloadRefused(_)
             | What::EngineBack
             | What::TelemetryBack
-            | What::CeilingsStand(_) => {}
+            | What::CeilingsStand(_)
+            | What::StoreBack
+            | What::Recovered { .. } => {}
         }
     }
 

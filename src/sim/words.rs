@@ -7,6 +7,7 @@ use super::{Faults, Happening, OWN, SHOWN, Step, World, unread};
 use crate::control::message::{
     Engine, HostCpu, HostMemory, Input, InstanceUse, Output, Pressure, Sample, SliceMemory,
 };
+use crate::profile::{Pool, PoolName};
 use crate::quantity::{Bytes, MilliCpu, Permille};
 
 impl World {
@@ -41,6 +42,12 @@ impl World {
 
     /// Hands a word to the controller, and carries out what it wants; the judge sees both.
     pub(super) fn hear(&mut self, input: Input) -> Result<(), String> {
+        if self.down {
+            if let Input::Call(call, _) = input {
+                self.open.remove(&call);
+            }
+            return Ok(()); // Nobody listens.
+        }
         self.report.steps += 1;
         // A look that led to nothing makes room for what did.
         if self.steps.back().is_some_and(|Step(_, input, outputs)| {
@@ -67,12 +74,13 @@ impl World {
     }
 
     fn drain_outputs(&mut self) -> Result<(), String> {
+        let mut batch = Vec::new();
         while let Some(output) = self.controller.poll_output() {
             self.report.output(self.now, &output);
             let judged = self.judge.see(&output);
             match &output {
-                Output::Start { instance, pool, deadline } => {
-                    self.order_start(*instance, pool.clone(), *deadline);
+                Output::Start { instance, pool, made, deadline } => {
+                    self.order_start(*instance, pool.clone(), made, *deadline);
                 }
                 Output::Stop { instance, .. } => self.order_stop(*instance),
                 Output::Probe { instance, .. } => self.order_probe(*instance),
@@ -82,23 +90,28 @@ impl World {
                     self.word(Input::Ceilings(refused.map_or(Ok(*ceilings), Err)));
                 }
                 Output::Reply(call, reply) => self.take_reply(*call, reply),
+                Output::Adopt { instance, .. } => self.order_adopt(*instance),
+                Output::Record(number, record) => batch.push((*number, record.clone())),
                 Output::Tell(_) => {}
             }
             self.steps.back_mut().expect("a step is being made").2.push(output);
+            let started = match self.steps.back().and_then(|Step(_, _, outputs)| outputs.last()) {
+                Some(Output::Start { pool, made, .. }) => self.count_containers(pool, made),
+                Some(_) | None => Ok(()),
+            };
             judged?;
-            self.count_containers()?;
+            started?;
         }
+        self.give_out(batch);
         Ok(())
     }
 
-    /// As the engine has them: no pool ever has more containers than it may, whatever got lost.
-    fn count_containers(&self) -> Result<(), String> {
-        for (name, pool) in &self.profile.pools {
-            let keeps = self.engine.keeps.values();
-            let many = keeps.filter(|keep| keep.pool.as_ref() == Some(name) && keep.counts()).count();
-            if many > pool.max_instances as usize {
-                return Err(format!("the engine has {many} of {name}, {} may be", pool.max_instances));
-            }
+    /// As the engine has them: no start makes more containers of a pool than it may have, whatever got lost.
+    fn count_containers(&self, name: &PoolName, made: &Pool) -> Result<(), String> {
+        let keeps = self.engine.keeps.values();
+        let many = keeps.filter(|keep| keep.pool.as_ref() == Some(name) && keep.counts()).count();
+        if many > made.max_instances as usize {
+            return Err(format!("the engine has {many} of {name}, {} may be", made.max_instances));
         }
         Ok(())
     }

@@ -36,6 +36,24 @@ messages! {
     ENDING = "77f09a0670d8fe60b01c56f01722f5f2", "Stoker was told to end",
         "The daemon ends at once and leaves instances as they are. To empty the host first, drain it:\n\
          `stokerctl drain --wait`.";
+    /// The host goes down.
+    GOING_DOWN = "185c71709ee62b3b7366fc872eabc253", "The host is going down, and Stoker drains",
+        "logind has said that a shutdown begins. No new work is taken, and what is lent has its time to end.\n\
+         Where `stoker-drain.service` is active it holds the shutdown until nothing is left; elsewhere\n\
+         there is only what logind grants (`InhibitDelayMaxSec=`).";
+    /// The host stays up.
+    STAYS_UP = "33ed56209327da1b6b541e6fb04e26bb", "The host stays up after all",
+        "The shutdown that had begun was taken back, so the drain that it brought is taken back as well.";
+    /// A shutdown would be too quick.
+    SHORT_SHUTDOWN = "8b906110e53f50b005a445db7dcb8da5", "A shutdown would leave leases little time",
+        "logind waits for less than a drain takes, and the unit that waits for all of it is not active.\n\
+         Either `systemctl enable --now stoker-drain.service`, or set `InhibitDelayMaxSec=` in a file of\n\
+         `/etc/systemd/logind.conf.d/` whose name comes last, and tell logind with\n\
+         `systemctl kill --signal=HUP systemd-logind`.";
+    /// Shutdowns are not heard of.
+    UNHEARD_SHUTDOWN = "3628866f2d994da8a64ef51e86986c63", "Stoker cannot hear of shutdowns",
+        "logind or the system bus failed; the message says how. It is tried again every minute. A shutdown is\n\
+         still held by `stoker-drain.service`, where that is active. Look at `systemctl status systemd-logind dbus`.";
     /// Entries could not be written.
     DROPPED = "03533e835944c125d1353d34e09bc596", "Entries of Stoker were dropped",
         "The journal took no entries for so long that some had to be dropped: @STOKER_COUNT@ are missing\n\
@@ -59,7 +77,8 @@ messages! {
     INSTANCE_STOPPING = "3eedae997d2499e7558752a03c65e795", "An instance of pool @STOKER_POOL@ is being stopped",
         "The reason is `@STOKER_REASON@`. `used`: its lease ended, and what was used is destroyed. `aged`: it\n\
          was warm for `warm.max_age`. `surplus`: more were warm than wanted. `drain`: an operator or a\n\
-         shutdown empties the pool. `pressure`: the host is short of memory.\n\
+         shutdown empties the pool. `outdated`: a reload changed what instances of the pool are made from.\n\
+         `removed`: a reload took the pool away. `pressure`: the host is short of memory.\n\
          `died`, `unanswering`, `start_failed`: it was of no use any more.\n\
          `unknown`: a container with the labels of this host that no record knows.";
     /// An instance would not go.
@@ -97,6 +116,22 @@ messages! {
     /// A drain was taken back.
     UNDRAINED = "856b1f01c045ed7244e34080c4ae13d0", "A drain was taken back",
         "Work is taken again, and pools warm up.";
+    /// A reload changed something.
+    PROFILE_CHANGED = "64c27b6534f08ebcddc5cb79d73cb333", "A reload changed the host profile",
+        "The message has the key, what it was and what it is. It holds for what is decided from here on; a\n\
+         lease keeps the deadlines that it was asked for with. `stokerctl profile show` says which file it is from.";
+    /// A reload is done.
+    PROFILE_RELOADED = "02526f0e80ce54011239c7a33989d6d7", "The host profile was loaded anew",
+        "@STOKER_COUNT@ keys, classes or pools have changed; each is an entry of its own before this one.\n\
+         Warm instances of an older template are exchanged one at a time: `stokerctl pools` shows what remains.";
+    /// A reload was refused.
+    PROFILE_REFUSED = "82531047127c436c53b03eb1f38e54d1", "A new host profile was not used",
+        "The daemon goes on with the one it had, and nothing has changed. The reason is `@STOKER_REASON@`.\n\
+         `bad_profile`: it has mistakes, which `stokerctl profile check` shows with their lines and hints.\n\
+         `cannot_change`: it changes what only a restart can change, such as the host's name.";
+    /// A removed pool is gone.
+    POOL_GONE = "1795bb6b80ccef26a82d9dd8f4740590", "Pool @STOKER_POOL@ is gone",
+        "A reload took it out of the host profile, and now the last of its instances is gone, too.";
     /// The engine answers.
     ENGINE_BACK = "6784fa68592cc63f18be732ae56423be", "The container engine answers",
         "Instances can be started and stopped. All of ours were listed, and what had changed is known.";
@@ -138,6 +173,18 @@ messages! {
     CEILINGS_REFUSED = "df7a49917cd86095bb91a800e0cc1843", "A limit on all containers together could not be set",
         "The message says which, and why. The sums of admission and each container's own limits keep the\n\
          reserve all the same; what is missing is the kernel's word for it. It is tried again.";
+    /// Records cannot be written.
+    STORE_LOST = "336ba343abcc0798a8cb80b435913c58", "Stoker cannot write its records",
+        "What is lent must be known to the next stokerd, so nothing is lent and nothing is started until\n\
+         records can be written again; callers are refused with `not_recorded`. What runs goes on, and what\n\
+         ended meanwhile is written later. Look for room on the disk of the state's folder: `df /var/lib/stoker`.";
+    /// Records can be written again.
+    STORE_BACK = "1c324e15f79e5d7b1d03a1326b18dbce", "Stoker writes its records again",
+        "Instances are lent and started again. Nothing else is to be done.";
+    /// An earlier daemon's leases and instances go on.
+    RECOVERED = "5124e22c42bd1e9c08dcdb684286497b", "Stoker goes on with what an earlier one left",
+        "Leases and instances that were written down before this start are taken over; callers keep their\n\
+         leases, and warm instances stay. What could not go on has an entry of its own.";
     /// A line that an instance wrote.
     OUTPUT = "50b0540343ec2bfd046c3e44d313601d", "An instance of pool @STOKER_POOL@ wrote a line",
         "The pool's profile says `journal_output = true`, so what its containers write comes here, @STOKER_STREAM@\n\
@@ -165,6 +212,10 @@ pub fn of(what: &What) -> &'static Message {
         What::DrainBegan(_) => &DRAIN_BEGAN,
         What::Drained => &DRAINED,
         What::Undrained => &UNDRAINED,
+        What::ProfileChanged(_) => &PROFILE_CHANGED,
+        What::ProfileReloaded(_) => &PROFILE_RELOADED,
+        What::ReloadRefused(_) => &PROFILE_REFUSED,
+        What::PoolGone => &POOL_GONE,
         What::EngineBack => &ENGINE_BACK,
         What::EngineLost(_) => &ENGINE_LOST,
         What::TelemetryLost(_) => &TELEMETRY_LOST,
@@ -174,6 +225,9 @@ pub fn of(what: &What) -> &'static Message {
         What::ReliefEnds(..) => &RELIEF_ENDS,
         What::CeilingsStand(_) => &CEILINGS_STAND,
         What::CeilingsRefused(_) => &CEILINGS_REFUSED,
+        What::StoreLost(_) => &STORE_LOST,
+        What::StoreBack => &STORE_BACK,
+        What::Recovered { .. } => &RECOVERED,
     }
 }
 

@@ -8,8 +8,10 @@
 //! figure.rs   one figure, its bar, the table and the JSON
 //! lend.rs     acquire of a warm instance   against   docker run -d
 //! look.rs     reading one container        against   docker stats --no-stream
+//! journal.rs  a record, from the loop to the disk and back
 //! relief.rs   from the kernel's word of memory pressure to the first action
 //! daemon.rs   stokerd itself with warm instances
+//! recover.rs  stokerd again after SIGKILL, with a hundred containers
 //! process.rs  processor time and memory of processes, from /proc
 //! ```
 //!
@@ -17,9 +19,11 @@
 
 mod daemon;
 mod figure;
+mod journal;
 mod lend;
 mod look;
 mod process;
+mod recover;
 mod relief;
 #[path = "../stage/mod.rs"]
 mod stage;
@@ -39,6 +43,8 @@ use stage::{Signals, Stage, say, say_error};
 /// Warm instances: as many as the daemon's own bars are for.
 const WARM: usize = 20;
 const POOL: &str = "tiny";
+/// Lent all at once, so that there are a hundred.
+const CROWD: &str = "crowd";
 const IMAGE: &str = "stoker/tiny:latest";
 /// Twenty cold starts, four at once, take some five seconds.
 const WARM_WITHIN: Duration = Duration::from_secs(180);
@@ -82,6 +88,8 @@ async fn measure(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
     figures.extend(look::figures(stage).await?);
     figures.extend(relief::figures(stage).await?);
     figures.extend(lend::figures(stage).await?);
+    figures.extend(journal::figures(&stage::folder("bench")?.join("journal")).await?);
+    figures.extend(recover::figures(stage).await?);
     Ok(figures)
 }
 
@@ -113,7 +121,23 @@ warm = {{ min = {WARM}, max = {WARM}, max_age = "6h" }}
 max_instances = {WARM}
 first_use_timeout = "10m"
 idle_timeout = "10m"
+
+[pool.{CROWD}]
+kind = "sandbox"
+image = "{IMAGE}"
+command = ["mode", "never-ready"]
+memory_max = "{memory}MiB"
+memory_expect = "4MiB"
+cpus = "0.1"
+nofile = {nofile}
+shm = "{shm}MiB"
+tmpfs = {{ "/tmp" = "{tmp}MiB" }}
+probe = ["true"]
+warm = {{ min = 0, max = 0 }}
+max_instances = {crowd}
+first_use_timeout = "10m"
 "#,
+        crowd = recover::LENT,
         pid = std::process::id(),
         memory = lend::MEMORY_MIB,
         cpus = lend::CPUS,

@@ -111,6 +111,18 @@ async fn tour(stage: &Stage, talk: &mut Talk, folder: &Path) -> anyhow::Result<F
     figures.sandbox = sandbox.took.clone();
     run_program(talk, &tool, &sandbox).await?;
 
+    talk.step("stokerd is killed, and the next one goes on where it was");
+    talk.line(&format!("$ kill -KILL {}", stage.stokerd.pid()));
+    let began = Instant::now();
+    stage.stokerd.kill_and_start()?;
+    stage.stokerd.serves().await?;
+    for lent in [&browser, &sandbox] {
+        let body: LeaseBody = stage.client.get(&format!("/v1/leases/{}", lent.lease)).await?;
+        anyhow::ensure!(body.instance.as_ref() == Some(&lent.instance), "lease {} was lost", lent.lease);
+    }
+    talk.line(&format!("both leases go on, after {}", millis(began)));
+    tool.run(talk, &["exec", &sandbox.lease, "--", "echo", "as if nothing had been"]).await?;
+
     talk.step("Both are given back: what was used is destroyed, and replaced");
     tool.run(talk, &["release", &browser.lease, &sandbox.lease]).await?;
     let began = Instant::now();

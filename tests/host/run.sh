@@ -2,8 +2,10 @@
 # The host test: boots a virtual machine with Debian 12, systemd, cgroup v2 and Docker, and runs `checks/` inside.
 #
 # Prints `ok NAME` or `FAILED NAME: WHY` for each check and closes with `N passed, N failed`. A check is a script in
-# `checks/` with a number for its place; it sources guest/lib.sh, and has what the ones before it left. The image
-# stoker/tiny must be in the engine at DOCKER_HOST.
+# `checks/` with a number for its place; it sources guest/lib.sh, and has what the ones before it left; the last ones
+# come after a reboot. The image stoker/tiny must be in the engine at DOCKER_HOST.
+#
+#   tests/host/run.sh [CHECK]...   all checks, or those whose names begin like this; 02 installs what the others need
 #
 # STOKER_HOST_CACHE: where the base disk is kept (/var/cache/stoker-host). STOKER_HOST_ACCEL: qemu's accelerator; tcg,
 # software alone, works everywhere; kvm is much faster where it works. What it needs comes by apt-get where it is missing.
@@ -12,7 +14,7 @@ set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
 deadline=900 # seconds from the boot to the end, for a machine that is stuck; a busy host may need half of it
-scratch='' machine='' base=''
+scratch='' machine='' base='' checks=("${@:-}")
 
 say() { printf '%s\n' "$*"; }
 
@@ -52,15 +54,19 @@ scratch=$(mktemp -d "${TMPDIR:-/var/tmp}/stoker-host.XXXXXX")
 
 # What the guest is handed: one folder, as a disk that is only read.
 payload() {
-    local folder=$scratch/payload target=$here/../.. tests
+    local folder=$scratch/payload target=$here/../.. tests check
     mkdir -p "$folder/bin"
-    (cd "$target" && cargo build --bins)
+    # With the example, so that programs and tests share one set of crates.
+    (cd "$target" && cargo build --bins --example demo)
     tests=$(cd "$target" && cargo test --lib --no-run --message-format=json 2>/dev/null |
         sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -n 1)
     target=$(dirname "$(dirname "$tests")") # which is elsewhere with CARGO_TARGET_DIR
     cp "$target/stokerd" "$target/stokerctl" "$folder/bin/"
     cp "$tests" "$folder/bin/stoker-tests"
-    cp -r "$here/guest" "$here/checks" "$folder/"
+    strip "$folder"/bin/* # a tenth remains, and the guest reads it from an emulated disk
+    cp -r "$here/guest" "$here/../../units" "$folder/"
+    mkdir "$folder/checks"
+    for check in "${checks[@]}"; do cp "$here/checks/$check"* "$folder/checks/"; done
     docker save stoker/tiny:latest >"$folder/tiny.tar" || { say "there is no image stoker/tiny; packaging/images/build.sh makes it"; exit 69; }
     truncate -s 512M "$scratch/payload.ext4"
     mkfs.ext4 -q -O ^has_journal -d "$folder" "$scratch/payload.ext4"
@@ -71,7 +77,7 @@ payload() {
 boot() {
     qemu-img create -q -f qcow2 -b "$base/disk.ext4" -F raw "$scratch/disk.qcow2"
     mkfifo "$scratch/report"
-    qemu-system-x86_64 -nodefaults -no-user-config -display none -no-reboot -nic none \
+    qemu-system-x86_64 -nodefaults -no-user-config -display none -nic none \
         -machine q35 -accel "${STOKER_HOST_ACCEL:-tcg}" -cpu Nehalem -smp 2 -m 4096 \
         -kernel "$base/vmlinuz" -initrd "$base/initrd.img" -append "root=/dev/vda rw console=ttyS0 psi=1 panic=-1 mitigations=off loglevel=4" \
         -drive "file=$scratch/disk.qcow2,if=virtio,format=qcow2,cache=unsafe" \
@@ -100,6 +106,7 @@ listen() {
 needs qemu-system-x86_64 qemu-system-x86
 needs qemu-img qemu-utils
 needs mkfs.ext4 e2fsprogs
+needs strip binutils
 base_disk
 payload
 began=$SECONDS

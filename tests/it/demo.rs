@@ -29,6 +29,7 @@ fn the_demo_shows_a_whole_day_and_leaves_nothing() {
     for line in [
         "answers     /json/version says HeadlessChrome/",
         "| the 1000th prime is 7919",
+        "| as if nothing had been",
         "| drained: nothing is left",
         "it ended; the engine has no container of this host",
         "Nothing is left behind.",

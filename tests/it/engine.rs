@@ -42,6 +42,14 @@ pub(crate) fn aloud(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
 }
 
+/// Says that this test does not run, and why; fails it where everything is required.
+pub(crate) fn skip(why: &str) {
+    let required = ["CI", "STOKER_REQUIRE_DOCKER"].map(|name| std::env::var(name).unwrap_or_default());
+    assert!(!required.iter().any(|value| value == "true" || value == "1"), "it is required: {why}");
+    let test = std::thread::current().name().unwrap_or("a test").to_owned();
+    aloud(&format!("SKIPPED: {test}: {why}"));
+}
+
 /// Where there is no engine, this is the one test whose words are always shown (`.config/nextest.toml`): most
 /// others have then shown nothing.
 #[tokio::test]
@@ -63,13 +71,7 @@ impl Engine {
                 Err(error) => format!("{image}: {error}"),
             },
         };
-        let required = ["CI", "STOKER_REQUIRE_DOCKER"].map(|name| std::env::var(name).unwrap_or_default());
-        assert!(
-            !required.iter().any(|value| value == "true" || value == "1"),
-            "an engine is required, and there is none at {address}: {missing}"
-        );
-        let test = std::thread::current().name().unwrap_or("a test").to_owned();
-        aloud(&format!("SKIPPED: {test}: no container engine at {address} ({missing})"));
+        skip(&format!("no container engine at {address} ({missing})"));
         None
     }
 

@@ -115,8 +115,13 @@ impl Host {
 
     /// Starts the daemon.
     pub(crate) fn launch(&mut self) {
+        self.launch_as(self.stokerd(self.client.socket()));
+    }
+
+    /// Starts the daemon with this command, which ends as its process.
+    pub(crate) fn launch_as(&mut self, mut command: Command) {
         let log = File::options().create(true).append(true).open(self.log_path()).expect("there is room");
-        self.daemon = Some(self.stokerd(self.client.socket()).stderr(log).spawn().expect("it was built"));
+        self.daemon = Some(command.stderr(log).spawn().expect("it was built"));
     }
 
     /// Starts the daemon with the mounts and cgroups that this process sees.
@@ -134,8 +139,15 @@ impl Host {
     /// surroundings.
     pub(crate) fn stokerd(&self, socket: &Path) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_stokerd"));
-        command.env_remove("JOURNAL_STREAM").env_remove("STOKER_SOCKET").env_remove("DOCKER_HOST");
+        for name in
+            ["JOURNAL_STREAM", "NOTIFY_SOCKET", "WATCHDOG_USEC", "LISTEN_FDS", "STOKER_SOCKET", "DOCKER_HOST"]
+        {
+            command.env_remove(name);
+        }
+        // No logind of the machine's own: a test that wants one brings it.
+        command.env("DBUS_SYSTEM_BUS_ADDRESS", "unix:path=/nonexistent");
         command.arg("--profile").arg(self.profile_path()).arg("--socket").arg(socket);
+        command.env_remove("STATE_DIRECTORY").arg("--state").arg(self.state());
         command.arg("--engine").arg(&self.engine.socket).stdin(Stdio::null()).stdout(Stdio::null());
         command
     }
@@ -152,6 +164,11 @@ impl Host {
 
     pub(crate) fn profile_path(&self) -> PathBuf {
         self.folder.path().join("host.toml")
+    }
+
+    /// Where its daemon keeps what must outlive it.
+    pub(crate) fn state(&self) -> PathBuf {
+        self.folder.path().join("state")
     }
 
     pub(crate) fn folder(&self) -> &Path {

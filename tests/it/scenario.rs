@@ -3,7 +3,8 @@
 //! Each file in `scenarios/` is a script for the real controller under virtual time, with what came out
 //! written beneath it. A line of a script begins with its time; what is indented is output. Time passes
 //! between two lines: what falls due meanwhile is written, with its time, where it happened. Unless a script
-//! says `no samples`, the host is looked at every second and is as the last `sample` line said.
+//! says `no samples`, the host is looked at every second and is as the last `sample` line said. Profiles for a
+//! `reload` have a name and stand behind the first.
 //!
 //! `UPDATE_SCENARIOS=1` writes the files anew; `git diff` then shows what has changed. The words of a script
 //! are in `scenario/words.rs`, and how outputs read in `scenario/show.rs`.
@@ -19,8 +20,10 @@ use std::time::Duration;
 use similar::TextDiff;
 use stoker::control::Controller;
 use stoker::control::message::{
-    CallId, HostCpu, HostMemory, Input, InstanceId, InstanceUse, News, Output, Pressure, Sample, SliceMemory,
+    Call, CallId, HostCpu, HostMemory, Input, InstanceId, InstanceUse, News, Output, Pressure, Record,
+    Recovered, Sample, SliceMemory, Subject,
 };
+use stoker::profile::{HostProfile, Template};
 use stoker::quantity::{Bytes, Instant, MilliCpu, Permille};
 
 use self::words::Said;
@@ -57,18 +60,14 @@ fn scenarios_go_as_they_are_written() {
 
 /// The script with what came out, everything else as it was.
 fn play(name: &str, written: &str) -> String {
-    let mut lines = written.lines().enumerate();
+    let mut lines = written.lines().enumerate().peekable();
     let mut played = String::new();
-    let mut profile = String::new();
-    for (_, line) in lines.by_ref().take_while(|(_, line)| line.trim_end() != "end") {
-        played += &format!("{line}\n");
-        if !line.starts_with('#') && line.trim_end() != "profile" {
-            profile += &format!("{}\n", line.trim_start());
-        }
+    let (_, profile) = read_profile(name, &mut lines, &mut played);
+    let mut stage = Stage::new(profile);
+    while lines.peek().is_some_and(|(_, line)| line.starts_with("profile ")) {
+        let (name, profile) = read_profile(name, &mut lines, &mut played);
+        stage.profiles.insert(name, profile);
     }
-    played += "end\n";
-    let profile = stoker::profile::check(name, &profile).unwrap_or_else(|wrong| panic!("{wrong}"));
-    let mut stage = Stage::new(Controller::new(profile, "host".into(), RUN, Instant::BOOT));
     for (number, line) in lines {
         if line.starts_with(' ') {
             continue; // What came out when it was written.
@@ -93,16 +92,49 @@ fn play(name: &str, written: &str) -> String {
     played
 }
 
+/// The profile from here to its `end`, and its name; the lines are written down as they were.
+fn read_profile<'s>(
+    file: &str,
+    lines: &mut impl Iterator<Item = (usize, &'s str)>,
+    played: &mut String,
+) -> (String, HostProfile) {
+    let (mut name, mut text) = (String::new(), String::new());
+    for (_, line) in lines.take_while(|(_, line)| line.trim_end() != "end") {
+        *played += &format!("{line}\n");
+        match line.strip_prefix("profile") {
+            Some(its) => name = its.trim().into(),
+            None if line.starts_with('#') => {}
+            None => text += &format!("{}\n", line.trim_start()),
+        }
+    }
+    *played += "end\n";
+    (name, stoker::profile::check(file, &text).unwrap_or_else(|wrong| panic!("{wrong}")))
+}
+
 /// The controller with the world that a script plays around it.
 #[derive(Debug)]
 struct Stage {
+    /// What the files hold.
+    profile: HostProfile,
     controller: Controller,
     now: Instant,
     shown: String,
+    /// What a reload may bring, by name.
+    profiles: BTreeMap<String, HostProfile>,
     /// Names of calls that have one.
     calls: BTreeMap<CallId, String>,
     last_call: u64,
     events: bool,
+    /// Whether records are shown.
+    records: bool,
+    /// Whether records are written at once.
+    writes: bool,
+    /// The last record that was given out, and the newest of each subject.
+    last: u64,
+    disk: BTreeMap<Subject, Record>,
+    /// What each instance was made from.
+    made: BTreeMap<InstanceId, Template>,
+    run: u32,
     samples: bool,
     looked: Option<Instant>,
     memory: Result<HostMemory, String>,
@@ -114,14 +146,22 @@ struct Stage {
 }
 
 impl Stage {
-    fn new(controller: Controller) -> Stage {
+    fn new(profile: HostProfile) -> Stage {
         Stage {
-            controller,
+            controller: Controller::new(profile.clone(), "host".into(), RUN, Instant::BOOT),
+            profile,
             now: Instant::BOOT,
             shown: String::new(),
+            profiles: BTreeMap::new(),
             calls: BTreeMap::new(),
             last_call: 0,
             events: false,
+            records: false,
+            writes: true,
+            last: 0,
+            disk: BTreeMap::new(),
+            made: BTreeMap::new(),
+            run: RUN,
             samples: true,
             looked: None,
             memory: Ok(HostMemory { total: Bytes::mib(16 << 10), available: Bytes::mib(15 << 10) }),
@@ -146,12 +186,24 @@ impl Stage {
 
     fn say(&mut self, at: Instant, said: Said) {
         self.now = at;
-        let explicit = matches!(said, Said::Sample { .. } | Said::Samples(_) | Said::Events);
+        let explicit = matches!(
+            said,
+            Said::Sample { .. } | Said::Samples(_) | Said::Events | Said::Records | Said::Restart
+        );
         if !explicit {
             self.look_around(None);
         }
         match said {
             Said::Events => self.events = true,
+            Said::Records => self.records = true,
+            Said::Writes(on) => {
+                self.writes = on;
+                if on {
+                    self.handle(Input::Recorded(self.last), None);
+                }
+            }
+            Said::Unwritten(why) => self.handle(Input::RecordFailed(self.last, why), None),
+            Said::Restart => self.restart(),
             Said::Samples(on) => self.samples = on,
             Said::Pass => self.handle(Input::Tick, None),
             Said::Sample { memory, cores, held, rest } => {
@@ -164,7 +216,7 @@ impl Stage {
                 self.look(None);
             }
             Said::Input(input) => {
-                if let Input::Instance(id, News::Created | News::Started | News::Ready) = &input
+                if let Input::Instance(id, News::Created | News::Started(_) | News::Ready) = &input
                     && self.samples
                 {
                     self.held.entry(*id).or_insert(Some(HELD));
@@ -178,6 +230,14 @@ impl Stage {
                 let id = self.next_call(name);
                 self.handle(Input::Call(id, call), None);
             }
+            Said::Reload(name) => {
+                let profile =
+                    self.profiles.get(&name).unwrap_or_else(|| panic!("no profile is named {name}"));
+                let call = Call::Reload(Box::new(profile.clone()));
+                self.profile = profile.clone();
+                let id = self.next_call(String::new());
+                self.handle(Input::Call(id, call), None);
+            }
             Said::HungUp(name) => {
                 let call = self.calls.iter().find(|(_, known)| **known == name).map(|(call, _)| *call);
                 let call = call.unwrap_or_else(|| panic!("no call is named {name}"));
@@ -189,10 +249,30 @@ impl Stage {
                     let name = format!("r{count}");
                     acquire.lease = words::lease(&name);
                     let id = self.next_call(name);
-                    self.handle(Input::Call(id, stoker::control::message::Call::Acquire(acquire)), None);
+                    self.handle(Input::Call(id, Call::Acquire(acquire)), None);
                 }
             }
         }
+    }
+
+    /// Another daemon begins with what this one has recorded.
+    fn restart(&mut self) {
+        let mut recovered = Recovered { last: self.last, ..Recovered::default() };
+        for record in self.disk.values().cloned() {
+            match record {
+                Record::Lease(lease) => recovered.leases.push(*lease),
+                Record::Instance(instance) => {
+                    let pool = self.profile.pools.get(&instance.pool);
+                    let fits = pool.is_some_and(|pool| self.made.get(&instance.id) == Some(&pool.template));
+                    if fits { &mut recovered.instances } else { &mut recovered.outdated }.push(instance);
+                }
+                Record::Drain(scope, drain) => recovered.drains.push((scope, drain)),
+                Record::Gone(_) | Record::Undrained(_) => {}
+            }
+        }
+        self.run += 1;
+        self.controller = Controller::new(self.profile.clone(), "host".into(), self.run, self.now);
+        self.handle(Input::Recovered(Box::new(recovered)), None);
     }
 
     fn next_call(&mut self, name: String) -> CallId {
@@ -253,9 +333,23 @@ impl Stage {
     /// Hands in one word and shows what comes out, with its time where that is not the line's.
     fn handle(&mut self, input: Input, stamp: Option<Instant>) {
         self.controller.handle(self.now, input);
+        let mut given = None;
         while let Some(output) = self.controller.poll_output() {
             let lines = match &output {
                 Output::Tell(_) | Output::Ceilings(_) if !self.events => continue,
+                Output::Record(number, record) => {
+                    given = Some(*number);
+                    if let Record::Instance(instance) = record
+                        && let Some(made) = self.controller.made_of(instance.id)
+                    {
+                        self.made.insert(instance.id, made.template.clone());
+                    }
+                    self.disk.insert(record.subject(), record.clone());
+                    if !self.records {
+                        continue;
+                    }
+                    show::output(&output)
+                }
                 Output::Reply(call, reply) => {
                     let name = self.calls.get(call).map_or("", String::as_str);
                     show::reply(name, reply)
@@ -265,12 +359,17 @@ impl Stage {
                 | Output::Probe { .. }
                 | Output::Reclaim(_)
                 | Output::Ceilings(_)
+                | Output::Adopt { .. }
                 | Output::Tell(_) => show::output(&output),
             };
             for line in lines {
                 let time = stamp.map_or(String::new(), |at| format!("{:<7} ", show::at(at)));
                 self.shown += &format!("{INDENT}{time}{line}\n");
             }
+        }
+        self.last = given.unwrap_or(self.last);
+        if self.writes && given.is_some() {
+            self.handle(Input::Recorded(self.last), stamp);
         }
     }
 }

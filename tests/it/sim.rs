@@ -12,7 +12,7 @@ use stoker::sim::{Options, Report, run};
 const SEEDS: u64 = 200;
 
 /// Each end of a lease and each limit occurs over the seeds: a run that never meets one proves nothing of it.
-const ENDS: [&str; 14] = [
+const ENDS: [&str; 15] = [
     "released",
     "died",
     "vanished",
@@ -27,12 +27,14 @@ const ENDS: [&str; 14] = [
     "wait_expired",
     "host_draining",
     "pool_draining",
+    "pool_removed",
 ];
-const LIMITS: [&str; 16] = [
+const LIMITS: [&str; 18] = [
     "queue_full",
     "wait_expired",
     "host_draining",
     "pool_draining",
+    "pool_removed",
     "never_fits",
     "memory_promised",
     "memory_available",
@@ -45,9 +47,10 @@ const LIMITS: [&str; 16] = [
     "recovering",
     "no_telemetry",
     "engine_unreachable",
+    "not_recorded",
 ];
 /// What else has to happen for the faults to have been met.
-const OTHERS: [&str; 26] = [
+const OTHERS: [&str; 38] = [
     "words lost",
     "words doubled",
     "words late",
@@ -58,6 +61,11 @@ const OTHERS: [&str; 26] = [
     "telemetry lost",
     "drains",
     "strangers",
+    "reloads",
+    "reloads of nothing",
+    "pools gone",
+    "outdated",
+    "removed",
     "unknown",
     "unanswering",
     "aged",
@@ -74,6 +82,13 @@ const OTHERS: [&str; 26] = [
     "reclaims",
     "calm",
     "ceilings refused",
+    "restarts",
+    "leases kept",
+    "adopted",
+    "interrupted",
+    "records failed",
+    "store lost",
+    "grants undone",
 ];
 
 #[test]

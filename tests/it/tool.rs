@@ -100,6 +100,7 @@ async fn how_one_thing_looks() {
          stuck: 0
          queued: 1
          oldest_wait: <time>
+         outdated: 0
         max_instances: 1
          memory: <size>
          unmeasured: 0
@@ -171,6 +172,59 @@ fn how_the_mistakes_of_a_profile_look() {
 }
 
 #[test]
+fn how_what_holds_looks() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let package = "[pool.sandbox]\nkind = \"sandbox\"\nimage = \"stoker/tiny:latest\"\nwarm = { min = 2, max = 4 }\n\
+                   [pool.other]\nkind = \"sandbox\"\nimage = \"i\"\n";
+    write("package.toml", package);
+    write(
+        "local.toml",
+        "[host]\nfloor = \"1GiB\"\n[pool.sandbox]\nwarm.min = 1\n[pool.other]\nenabled = false\n",
+    );
+    let layers = ["package.toml", "local.toml"];
+    let show = |more: &[&str]| stokerctl(folder.path(), &[&["profile", "show"], &layers[..], more].concat());
+    let written = show(&[]);
+    insta::assert_snapshot!(written.whole(), @r#"
+    [host]
+    floor = "1GiB"  # local.toml:2
+
+    [pool.sandbox]
+    kind = "sandbox"              # package.toml:2
+    image = "stoker/tiny:latest"  # package.toml:3
+    warm.min = 1                  # local.toml:4
+    warm.max = 4                  # package.toml:4
+
+    # pool other is not enabled  # local.toml:6
+    "#);
+    // It is a profile itself.
+    write("shown.toml", &written.stdout);
+    assert_eq!(stokerctl(folder.path(), &["profile", "check", "shown.toml"]).code, 0);
+    let all = show(&["--all"]);
+    write("all.toml", &all.stdout);
+    let again = stokerctl(folder.path(), &["profile", "show", "--all", "all.toml"]);
+    let values = |said: &str| {
+        said.lines().map(|line| line.split("  #").next().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(values(&again.stdout)[..30], values(&all.stdout)[..30]);
+    assert!(all.stdout.contains("# user is not set"), "{}", all.stdout);
+    let json: serde_json::Value = serde_json::from_str(&show(&["--json"]).stdout).unwrap();
+    let row = json["settings"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .find(|row| row["key"] == "pool.sandbox.warm.min")
+        .unwrap();
+    assert_eq!(
+        row.to_string(),
+        r#"{"key":"pool.sandbox.warm.min","value":1,"origin":{"file":"local.toml","line":4}}"#
+    );
+    assert_eq!(json["disabled"][0]["pool"], "other");
+    let check = stokerctl(folder.path(), &["profile", "check", "package.toml", "local.toml"]);
+    insta::assert_snapshot!(check.whole(), @"package.toml, local.toml: no mistakes; pools: 1, classes: 2");
+}
+
+#[test]
 fn how_the_help_looks() {
     let anywhere = std::path::Path::new("/");
     let help = stokerctl(anywhere, &["--help"]);
@@ -195,6 +249,8 @@ fn how_the_help_looks() {
       logs     What the journal has of a lease, a pool or an instance (journalctl)
       drain    Take no new work, let running leases end within a window, then reclaim
       undrain  Take work again
+      reload   Have stokerd read its profile anew; shows what has changed
+      reap     End what is past its deadline while stokerd is down; says nothing where nothing is
       profile  Host profiles
       help     Print this message or the help of the given subcommand(s)
 

@@ -29,37 +29,31 @@ const LOOK_AGAIN: Duration = Duration::from_millis(10);
 #[derive(Debug)]
 pub(crate) struct Stokerd {
     child: Mutex<Child>,
+    profile: PathBuf,
+    engine: PathBuf,
     log: PathBuf,
     socket: PathBuf,
-    _home: TempDir,
+    home: TempDir,
 }
 
 impl Stokerd {
     pub(crate) fn start(profile: &Path, engine: &Engine, log: PathBuf) -> anyhow::Result<Stokerd> {
-        let program = built()?.join("stokerd");
-        if !program.exists() {
-            let text = format!("there is no {}: build it with cargo build --bins", program.display());
-            return Err(Obstacle::missing(text).into());
-        }
         // Not below the checkout: a socket's path may have 107 bytes, a checkout's any number.
         let home = tempfile::Builder::new().prefix("stoker-").tempdir_in("/tmp");
         let home = home.context("cannot make a folder in /tmp for the socket")?;
         let socket = home.path().join("stoker.sock");
-        let written = File::create(&log).with_context(|| format!("cannot write `{}`", log.display()))?;
-        let child = Command::new(&program)
-            .arg("--profile")
-            .arg(profile)
-            .arg("--socket")
-            .arg(&socket)
-            .arg("--engine")
-            .arg(&engine.socket)
-            .stdin(Stdio::null())
-            .stdout(written.try_clone().context("cannot share the log")?)
-            .stderr(written)
-            .process_group(0)
-            .spawn()
-            .with_context(|| format!("cannot start `{}`", program.display()))?;
-        Ok(Stokerd { child: Mutex::new(child), log, socket, _home: home })
+        File::create(&log).with_context(|| format!("cannot write `{}`", log.display()))?;
+        let (profile, engine) = (profile.to_owned(), engine.socket.clone());
+        let child = Mutex::new(spawn(&profile, &engine, &log, home.path())?);
+        Ok(Stokerd { child, profile, engine, log, socket, home })
+    }
+
+    /// Kills it, and starts another in its place, on the same state.
+    pub(crate) fn kill_and_start(&self) -> anyhow::Result<()> {
+        let mut child = self.child();
+        child.kill().and_then(|()| child.wait()).context("cannot kill stokerd")?;
+        *child = spawn(&self.profile, &self.engine, &self.log, self.home.path())?;
+        Ok(())
     }
 
     pub(crate) fn socket(&self) -> &Path {
@@ -114,6 +108,31 @@ impl Stokerd {
     fn child(&self) -> std::sync::MutexGuard<'_, Child> {
         self.child.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+fn spawn(profile: &Path, engine: &Path, log: &Path, home: &Path) -> anyhow::Result<Child> {
+    let program = built()?.join("stokerd");
+    if !program.exists() {
+        let text = format!("there is no {}: build it with cargo build --bins", program.display());
+        return Err(Obstacle::missing(text).into());
+    }
+    let written = File::options().append(true).open(log);
+    let written = written.with_context(|| format!("cannot write `{}`", log.display()))?;
+    Command::new(&program)
+        .arg("--profile")
+        .arg(profile)
+        .arg("--socket")
+        .arg(home.join("stoker.sock"))
+        .arg("--engine")
+        .arg(engine)
+        .arg("--state")
+        .arg(home.join("state"))
+        .stdin(Stdio::null())
+        .stdout(written.try_clone().context("cannot share the log")?)
+        .stderr(written)
+        .process_group(0)
+        .spawn()
+        .with_context(|| format!("cannot start `{}`", program.display()))
 }
 
 /// Refuses to start where another stokerd marks its containers with the same host name: the later one takes

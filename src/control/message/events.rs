@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Ceilings, End, InstanceId, LeaseId, Level, Shortage, StartFailure, Tenant, Victim, Why};
-use crate::profile::PoolName;
+use crate::profile::{Change, PoolName};
 
 /// A transition, for the journal: what happened to what, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,6 +49,14 @@ pub enum What {
     Drained,
     /// A drain was taken back.
     Undrained,
+    /// A reload changed this.
+    ProfileChanged(Change),
+    /// A reload is done, with so many changes.
+    ProfileReloaded(u32),
+    /// A reload was refused, because this cannot change.
+    ReloadRefused(Change),
+    /// A pool that the profile has no more is empty, and gone.
+    PoolGone,
     /// The engine answers again.
     EngineBack,
     /// The engine does not answer.
@@ -67,6 +75,17 @@ pub enum What {
     CeilingsStand(Ceilings),
     /// One of the hard limits on all containers could not be set: which, and why.
     CeilingsRefused(String),
+    /// Records cannot be written; nothing is lent and nothing started.
+    StoreLost(String),
+    /// They can again.
+    StoreBack,
+    /// What an earlier daemon wrote down was taken up.
+    Recovered {
+        /// Leases that go on.
+        leases: u32,
+        /// Instances that may exist.
+        instances: u32,
+    },
 }
 
 /// Why an instance is stopped.
@@ -88,6 +107,12 @@ pub enum StopReason {
     Drain,
     /// The host is short of memory.
     Pressure,
+    /// It was made from an older template, or in an earlier boot.
+    Outdated,
+    /// Its pool is in the profile no more.
+    Removed,
     /// The engine has it, and no record of ours does.
     Unknown,
+    /// It was being started or stopped when the daemon ended.
+    Interrupted,
 }

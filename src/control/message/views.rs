@@ -125,6 +125,10 @@ pub enum Interruption {
     Drain,
     /// The host was short of memory.
     Pressure,
+    /// The host itself went down.
+    HostLost,
+    /// The host profile has its pool no more.
+    PoolRemoved,
 }
 
 /// A pool as operators see it.
@@ -152,6 +156,10 @@ pub struct PoolView {
     pub queued: u32,
     /// How long the oldest of them has waited.
     pub oldest_wait: Option<Duration>,
+    /// Instances in any state that were made from an older template.
+    pub outdated: u32,
+    /// Whether the profile has it no more, and only what is left of it is here.
+    pub removed: bool,
     /// `max_instances`.
     pub max_instances: u32,
     /// What its instances hold, those that could be measured.
@@ -216,6 +224,23 @@ pub struct HostView {
     pub drain: Option<DrainView>,
     /// Whether every pool has what it should: its smallest stock, unless it is drained.
     pub ready: bool,
+}
+
+/// The host in a few figures, for one line of text.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Summary {
+    /// Instances that are ready and not lent.
+    pub warm: u32,
+    /// Instances that are lent.
+    pub leased: u32,
+    /// Instances that are becoming ready.
+    pub starting: u32,
+    /// Requests that wait.
+    pub queued: u32,
+    /// The engine.
+    pub engine: Engine,
+    /// The drain the host is under.
+    pub drain: Option<DrainView>,
 }
 
 /// A figure with its age: missing is not zero, and old is not new.

@@ -102,7 +102,9 @@ fn is_trouble(what: &What) -> bool {
         | What::EngineLost(_)
         | What::TelemetryLost(_)
         | What::ReliefEnds(..)
-        | What::CeilingsRefused(_) => true,
+        | What::CeilingsRefused(_)
+        | What::StoreLost(_)
+        | What::ReloadRefused(_) => true,
         What::Pressure(_, now) => now.level > Level::Calm,
         What::InstanceStarting
         | What::InstanceWarm(_)
@@ -115,7 +117,12 @@ fn is_trouble(what: &What) -> bool {
         | What::DrainBegan(_)
         | What::Drained
         | What::Undrained
+        | What::ProfileChanged(_)
+        | What::ProfileReloaded(_)
+        | What::PoolGone
         | What::EngineBack
+        | What::StoreBack
+        | What::Recovered { .. }
         | What::TelemetryBack
         | What::ReliefAsks(..)
         | What::CeilingsStand(_) => false,
@@ -138,6 +145,10 @@ fn state_and_reason(what: &What) -> (&'static str, Option<&'static str>) {
         What::DrainBegan(_) => ("draining", None),
         What::Drained => ("drained", None),
         What::Undrained => ("undrained", None),
+        What::ProfileChanged(_) => ("profile_changed", None),
+        What::ProfileReloaded(_) => ("profile_reloaded", None),
+        What::ReloadRefused(_) => ("profile_refused", Some("cannot_change")),
+        What::PoolGone => ("pool_gone", None),
         What::EngineBack => ("engine_reachable", None),
         What::EngineLost(_) => ("engine_unreachable", None),
         What::TelemetryLost(_) => ("telemetry_unknown", None),
@@ -147,6 +158,9 @@ fn state_and_reason(what: &What) -> (&'static str, Option<&'static str>) {
         What::ReliefEnds(victim, _) => ("relief", Some(victim.tier.code())),
         What::CeilingsStand(_) => ("ceilings_stand", None),
         What::CeilingsRefused(_) => ("ceilings_refused", None),
+        What::StoreLost(_) => ("store_failing", None),
+        What::StoreBack => ("store_writing", None),
+        What::Recovered { .. } => ("recovered", None),
     }
 }
 
@@ -174,6 +188,7 @@ impl Numbers {
             What::InstanceWarm(took) => Numbers { took: Some(*took), ..none },
             What::LeaseGranted(waited) => Numbers { waited: Some(*waited), ..none },
             What::InstanceStuck(_, tries) => Numbers { count: Some(u64::from(*tries)), ..none },
+            What::ProfileReloaded(changes) => Numbers { count: Some(u64::from(*changes)), ..none },
             What::RequestRefused(why) | What::LeaseEnded(End::Refused(why)) => Numbers::of_limit(why),
             What::LeaseEnded(End::Failed(Failure::Died(Exit { code })))
             | What::InstanceStartFailed(
@@ -195,9 +210,15 @@ impl Numbers {
             | What::DrainBegan(_)
             | What::Drained
             | What::Undrained
+            | What::ProfileChanged(_)
+            | What::ReloadRefused(_)
+            | What::PoolGone
             | What::EngineBack
             | What::EngineLost(_)
             | What::TelemetryLost(_)
+            | What::StoreLost(_)
+            | What::StoreBack
+            | What::Recovered { .. }
             | What::TelemetryBack
             | What::CeilingsStand(_)
             | What::CeilingsRefused(_) => none,

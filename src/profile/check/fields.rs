@@ -9,21 +9,29 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use crate::profile::effective::spell_key;
 use crate::profile::mistake::{MOST, Mistake, Mistakes, Place, Wrong};
 use crate::profile::tree::{Data, Entry, Table, Tree, Value};
 
 /// The mistakes found so far.
 pub(super) struct Notes {
     mistakes: RefCell<Vec<Mistake>>,
-    damaged_from: Option<usize>,
+    damaged: Vec<Place>,
 }
 
 impl Notes {
     /// Takes the syntax errors of a tree as the first mistakes.
     pub(super) fn new(tree: &mut Tree) -> Notes {
         let mistakes = RefCell::new(std::mem::take(&mut tree.mistakes));
-        Notes { mistakes, damaged_from: tree.damaged_from }
+        Notes { mistakes, damaged: tree.damaged.clone() }
+    }
+
+    /// Whether something of this text may be lost from here on.
+    fn is_damaged_at(&self, place: &Place) -> bool {
+        let same = |from: &&Place| Arc::ptr_eq(from.source(), place.source());
+        self.damaged.iter().find(same).is_some_and(|from| from.start() <= place.start())
     }
 
     /// All mistakes, or `None`.
@@ -45,6 +53,8 @@ pub(super) struct Fields<'a> {
     place: Place,
     path: String,
     known: Vec<&'static str>,
+    /// Whether what is required may be missing.
+    partial: bool,
     notes: &'a Notes,
 }
 
@@ -99,14 +109,21 @@ impl<T> Found<T> {
 impl<'a> Fields<'a> {
     /// The outermost table.
     pub(super) fn root(tree: &'a Tree, notes: &'a Notes) -> Fields<'a> {
-        Fields { table: &tree.root, place: tree.place.clone(), path: String::new(), known: Vec::new(), notes }
+        Fields {
+            table: &tree.root,
+            place: tree.place.clone(),
+            path: String::new(),
+            known: Vec::new(),
+            partial: false,
+            notes,
+        }
     }
 
     /// Reads a key as this shape.
     pub(super) fn read<T>(
         &mut self,
         key: &'static str,
-        shape: impl FnOnce(&Value) -> Result<T, Wrong>,
+        shape: impl Fn(&Value) -> Result<T, Wrong>,
     ) -> Found<T> {
         let Some(entry) = self.entry(key) else { return Found::Absent(self.place.clone()) };
         let place = entry.value.place.clone();
@@ -116,14 +133,20 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// From here on keys that have no default may be missing all the same.
+    pub(super) fn may_be_partial(&mut self) {
+        self.partial = true;
+    }
+
     /// Reads a key that has no default; `example` is a line that would do.
     pub(super) fn require<T>(
         &mut self,
         key: &'static str,
         example: &str,
-        shape: impl FnOnce(&Value) -> Result<T, Wrong>,
+        shape: impl Fn(&Value) -> Result<T, Wrong>,
     ) -> Option<T> {
         match self.read(key, shape) {
+            Found::Absent(_) if self.partial => None,
             Found::Absent(_) => {
                 let missing = Wrong::new("this key is required and missing");
                 self.clash(&self.place, key, missing.hint(format!("add a line such as: {example}")));
@@ -191,10 +214,10 @@ impl<'a> Fields<'a> {
         self.notes.add(&self.place, &self.path, wrong);
     }
 
-    /// Notes that a value is right by itself and wrong beside others. Says nothing in a damaged file,
-    /// where the others may be among what is lost.
+    /// Notes that a value is right by itself and wrong beside others. Says nothing where a layer is
+    /// damaged: the others may be among what is lost.
     pub(super) fn clash(&self, place: &Place, key: &str, wrong: Wrong) {
-        if self.notes.damaged_from.is_none() {
+        if self.notes.damaged.is_empty() {
             self.notes.add(place, &self.path_of(key), wrong);
         }
     }
@@ -203,8 +226,7 @@ impl<'a> Fields<'a> {
     pub(super) fn finish(self) {
         for (name, entry) in &self.table.0 {
             // Behind a syntax error a key may have slipped into the wrong table.
-            let certain = self.notes.damaged_from.is_none_or(|from| entry.key.start() < from);
-            if certain && !self.known.contains(&name.as_str()) {
+            if !self.notes.is_damaged_at(&entry.key) && !self.known.contains(&name.as_str()) {
                 let hint = match nearest(name, self.known.iter().copied()) {
                     Some(near) => format!("did you mean `{near}`?"),
                     None => format!("the keys known here are {}", self.known.join(", ")),
@@ -220,40 +242,46 @@ impl<'a> Fields<'a> {
         self.table.0.get(key)
     }
 
-    fn accept<T>(
-        &self,
-        key: &str,
-        entry: &Entry,
-        shape: impl FnOnce(&Value) -> Result<T, Wrong>,
-    ) -> Option<T> {
-        if matches!(entry.value.data, Data::Broken) {
-            return None;
+    fn accept<T>(&self, key: &str, entry: &Entry, shape: impl Fn(&Value) -> Result<T, Wrong>) -> Option<T> {
+        let accept = |value: &Value| {
+            if matches!(value.data, Data::Broken) {
+                return None;
+            }
+            shape(value).map_err(|wrong| self.notes.add(&value.place, &self.path_of(key), wrong)).ok()
+        };
+        for value in &entry.replaced {
+            accept(value);
         }
-        shape(&entry.value)
-            .map_err(|wrong| self.notes.add(&entry.value.place, &self.path_of(key), wrong))
-            .ok()
+        accept(&entry.value)
     }
 
     fn open(&self, key: &str, entry: &'a Entry, example: &str) -> Option<Fields<'a>> {
+        for value in entry.replaced.iter().filter(|value| !matches!(value.data, Data::Table(_))) {
+            self.is_no_table(key, value, example);
+        }
         let place = entry.value.place.clone();
         match &entry.value.data {
             Data::Table(table) => {
-                Some(Fields { table, place, path: self.path_of(key), known: Vec::new(), notes: self.notes })
+                let path = self.path_of(key);
+                Some(Fields { table, place, path, known: Vec::new(), partial: false, notes: self.notes })
             }
             Data::Broken => None,
             Data::Text(_) | Data::Whole(_) | Data::Number(_) | Data::Flag(_) | Data::Date | Data::List(_) => {
-                let found = entry.value.found();
-                let wrong = Wrong::new(format!("expected a table, such as {example}, found {found}"));
-                self.notes.add(&place, &self.path_of(key), wrong);
+                self.is_no_table(key, &entry.value, example);
                 None
             }
         }
     }
 
+    fn is_no_table(&self, key: &str, value: &Value, example: &str) {
+        if !matches!(value.data, Data::Broken) {
+            let wrong = Wrong::new(format!("expected a table, such as {example}, found {}", value.found()));
+            self.notes.add(&value.place, &self.path_of(key), wrong);
+        }
+    }
+
     fn path_of(&self, key: &str) -> String {
-        let bare =
-            !key.is_empty() && key.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'-' || b == b'_');
-        let key = if bare { key.into() } else { format!("{key:?}") };
+        let key = spell_key(key);
         if self.path.is_empty() { key } else { format!("{}.{key}", self.path) }
     }
 }

@@ -1,4 +1,4 @@
-//! From a profile's text to the checked profile, or to all of its mistakes at once.
+//! From a profile's text, in one layer or several, to the checked profile, or to all of its mistakes at once.
 //!
 //! Every key is declared once: how it looks, what range it may have, and beside it its default with the
 //! reason. Keys are read first, each by itself; then come the rules between them, which look only at
@@ -9,26 +9,27 @@
 
 mod fields;
 mod pool;
-mod shape;
+pub(super) mod shape;
 #[cfg(test)]
-mod tests;
+pub(super) mod tests;
+
+pub(super) use pool::{MOST_INSTANCES, PROCESS_FLOOR, SHORTEST, SMALLEST_FOLDER};
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::File;
-use std::io::{self, Read as _};
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::profile::check::fields::{Fields, Notes};
+use crate::profile::check::pool::Written;
+use crate::profile::effective::Effective;
 use crate::profile::mistake::{Mistake, Place, Source, Wrong};
 use crate::profile::tree::{Tree, quote};
-use crate::profile::{Amount, Class, ClassName, Host, HostProfile, Mistakes, Reported};
+use crate::profile::{Amount, Class, ClassName, Host, HostProfile, Mistakes, PoolName};
 use crate::quantity::{Bytes, MilliCpu, Permille};
 
 /// The largest file that is read as a profile. As many pools as allowed, with every key and its
 /// comment, are about a fifth of it; more is some other file.
-const LARGEST_FILE: usize = 1 << 20;
+pub(super) const LARGEST_FILE: usize = 1 << 20;
 
 /// Most pools of a host. Each has its own stock, queue and metrics, all listed by every status answer.
 const MOST_POOLS: usize = 64;
@@ -37,67 +38,82 @@ const MOST_POOLS: usize = 64;
 const MOST_CLASSES: usize = 32;
 
 /// The largest amount of memory any key takes: more than any host has, and far from overflowing a sum.
-const MOST_MEMORY: Bytes = Bytes::mib(16 << 20);
+pub(super) const MOST_MEMORY: Bytes = Bytes::mib(16 << 20);
 
 /// The most cores any key takes: more than any host has.
-const MOST_CORES: MilliCpu = MilliCpu::cores(1024);
+pub(super) const MOST_CORES: MilliCpu = MilliCpu::cores(1024);
 
 /// The classes that every host has, whether its profile names them or not.
 const OWN_CLASSES: [&str; 2] = ["interactive", "batch"];
 
-const DAY: Duration = Duration::from_secs(24 * 3600);
-
-/// The profile in a file.
-///
-/// # Errors
-/// When the file cannot be read, and when anything in it is wrong.
-pub fn read(path: &Path) -> Result<HostProfile, Reported> {
-    let unreadable = |source: io::Error| Reported::Unreadable { path: path.into(), source };
-    let mut bytes = Vec::new();
-    let file = File::open(path).map_err(unreadable)?;
-    // One byte more than allowed is enough to see that the file is too large.
-    file.take(LARGEST_FILE as u64 + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    let name = path.display().to_string();
-    match String::from_utf8(bytes) {
-        Ok(text) => Ok(check(&name, &text)?),
-        Err(error) if error.as_bytes().len() > LARGEST_FILE => Err(Reported::Mistakes(too_large(&name))),
-        Err(error) => {
-            let at = error.utf8_error().valid_up_to();
-            let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
-            let wrong = Wrong::new("expected text in UTF-8, found other bytes");
-            Err(Reported::Mistakes(single(&name, text, at, wrong)))
-        }
-    }
-}
+pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// The profile that a text describes; `file` is what its mistakes call it.
 ///
 /// # Errors
 /// All mistakes in it.
 pub fn check(file: &str, text: &str) -> Result<HostProfile, Mistakes> {
-    if text.len() > LARGEST_FILE {
-        return Err(too_large(file));
+    let layer = Layer { file: file.into(), bytes: text.into() };
+    layered(vec![layer]).map(|effective| effective.profile)
+}
+
+/// One layer as it was read: what its mistakes call it, and what is in it.
+#[derive(Debug)]
+pub(super) struct Layer {
+    pub(super) file: String,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// The profile that these layers describe together, the later over the earlier. There is at least one.
+///
+/// # Errors
+/// All mistakes in all of them.
+pub(super) fn layered(layers: Vec<Layer>) -> Result<Effective, Mistakes> {
+    let mut whole: Option<Tree> = None;
+    let mut unread = Vec::new();
+    for (number, layer) in layers.into_iter().enumerate() {
+        match parse(number, layer) {
+            Ok(tree) => match &mut whole {
+                Some(below) => below.overlay(tree),
+                None => whole = Some(tree),
+            },
+            Err(mistake) => unread.push(mistake),
+        }
     }
-    let source = Arc::new(Source { file: file.into(), text: text.into() });
-    let mut tree = Tree::parse(&source);
+    if !unread.is_empty() {
+        // What the others lack may be in these, so only what is no TOML is told beside it.
+        unread.extend(whole.into_iter().flat_map(|tree| tree.mistakes));
+        return Err(Mistakes::from(unread).expect("there is one"));
+    }
+    let mut tree = whole.expect("there is a layer");
     let notes = Notes::new(&mut tree);
     let profile = profile(&tree, &notes);
     match (notes.into_mistakes(), profile) {
         (Some(mistakes), _) => Err(mistakes),
-        (None, Some(profile)) => Ok(profile),
+        (None, Some(profile)) => Ok(Effective::new(profile, &tree.root)),
         (None, None) => unreachable!("a key has no value and nobody noted why"),
     }
 }
 
-fn too_large(file: &str) -> Mistakes {
-    let wrong = Wrong::new("a profile has at most 1 MiB, and this file is larger");
-    single(file, String::new(), 0, wrong)
-}
-
-/// A report of one mistake, in a text that cannot be checked.
-fn single(file: &str, text: String, at: usize, wrong: Wrong) -> Mistakes {
-    let place = Place::new(&Arc::new(Source { file: file.into(), text }), at..at);
-    Mistakes::from(vec![Mistake::new(&place, "", wrong)]).expect("one mistake is a report")
+/// One layer's text as a tree, or why it is none.
+fn parse(number: usize, layer: Layer) -> Result<Tree, Mistake> {
+    let Layer { file, bytes } = layer;
+    let single = |file, text, at, wrong| {
+        let place = Place::new(&Arc::new(Source { file, text, layer: number }), at..at);
+        Mistake::new(&place, "", wrong)
+    };
+    if bytes.len() > LARGEST_FILE {
+        let wrong = Wrong::new("a profile has at most 1 MiB, and this file is larger");
+        return Err(single(file, String::new(), 0, wrong));
+    }
+    match String::from_utf8(bytes) {
+        Ok(text) => Ok(Tree::parse(&Arc::new(Source { file, text, layer: number }))),
+        Err(error) => {
+            let at = error.utf8_error().valid_up_to();
+            let text = String::from_utf8_lossy(error.as_bytes()).into_owned();
+            Err(single(file, text, at, Wrong::new("expected text in UTF-8, found other bytes")))
+        }
+    }
 }
 
 fn profile(tree: &Tree, notes: &Notes) -> Option<HostProfile> {
@@ -115,15 +131,20 @@ fn profile(tree: &Tree, notes: &Notes) -> Option<HostProfile> {
     }
     root.finish();
     let mut pools = BTreeMap::new();
-    let mut complete = true;
+    let (mut complete, mut disabled) = (true, 0);
     if let Some(tables) = pool_tables {
         limit_count(&tables, MOST_POOLS, "pools");
         for (name, fields) in tables.sections("[pool.chromium]") {
             tables.name_is_right(name, table_name);
             match pool::pool(fields, &class_names) {
-                Some(pool) => drop(pools.insert(crate::profile::PoolName::new(name), pool)),
-                None => complete = false,
+                Written::Pool(pool) => drop(pools.insert(PoolName::new(name), *pool)),
+                Written::Disabled => disabled += 1,
+                Written::Incomplete => complete = false,
             }
+        }
+        if complete && pools.is_empty() && disabled > 0 {
+            let wrong = "at least one pool is required, and all that are written are `enabled = false`";
+            tables.note(Wrong::new(wrong));
         }
     }
     complete.then_some(HostProfile { host, classes, pools })

@@ -19,16 +19,16 @@ use crate::profile::{ClassName, Deadlines, Kind, Network, OnPressure, Pool, Prob
 use crate::quantity::{Bytes, MilliCpu};
 
 /// What the process itself needs beside the files it keeps in memory. An interpreter starts in less.
-const PROCESS_FLOOR: Bytes = Bytes::mib(16);
+pub(in crate::profile) const PROCESS_FLOOR: Bytes = Bytes::mib(16);
 
 /// The smallest size of a folder in memory: one page. Zero would mean "no limit" to the kernel.
-const SMALLEST_FOLDER: Bytes = Bytes::new(4096);
+pub(in crate::profile) const SMALLEST_FOLDER: Bytes = Bytes::new(4096);
 
 /// Most instances of a pool; Docker's bridge has room for 1023, pools without network for some more.
-const MOST_INSTANCES: u32 = 4096;
+pub(in crate::profile) const MOST_INSTANCES: u32 = 4096;
 
 /// The shortest time that is a deadline at all.
-const SHORTEST: Duration = Duration::from_millis(1);
+pub(in crate::profile) const SHORTEST: Duration = Duration::from_millis(1);
 
 /// What the keys of a pool are that are not written, by kind.
 struct Defaults {
@@ -60,8 +60,30 @@ const SANDBOX: Defaults = Defaults {
     tmp: Bytes::mib(64),
 };
 
-/// The pool, or `None` where a key is missing that has no default.
-pub(super) fn pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool> {
+/// What a pool's table comes to.
+pub(super) enum Written {
+    /// A pool.
+    Pool(Box<Pool>),
+    /// `enabled = false`: what an earlier layer wrote of it does not hold.
+    Disabled,
+    /// A key is missing that has no default, which has been noted.
+    Incomplete,
+}
+
+/// Reads a pool. Of one that is not enabled only what is written must be right.
+pub(super) fn pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Written {
+    let enabled = fields.read("enabled", shape::flag).or(true).value;
+    if !enabled {
+        fields.may_be_partial();
+    }
+    match whole_pool(fields, classes) {
+        _ if !enabled => Written::Disabled,
+        Some(pool) => Written::Pool(Box::new(pool)),
+        None => Written::Incomplete,
+    }
+}
+
+fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool> {
     let kinds = [Kind::Browser, Kind::Sandbox].map(|kind| (kind.as_str(), kind));
     let kind = fields.require("kind", "kind = \"browser\"", shape::word(&kinds));
     let default_class = default_class(&mut fields, classes);

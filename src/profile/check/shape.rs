@@ -152,7 +152,7 @@ pub(super) fn has_nul(text: &str) -> bool {
 }
 
 /// A size exactly, as a profile spells it: `1GiB`, `1025MiB`.
-pub(super) fn spell_size(size: Bytes) -> String {
+pub(in crate::profile) fn spell_size(size: Bytes) -> String {
     const UNITS: [(u64, &str); 4] = [(1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let bytes = size.get();
     let fits = UNITS.iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit));
@@ -160,7 +160,7 @@ pub(super) fn spell_size(size: Bytes) -> String {
 }
 
 /// A time exactly, as a profile spells it.
-pub(super) fn spell_time(time: Duration) -> String {
+pub(in crate::profile) fn spell_time(time: Duration) -> String {
     humantime::format_duration(time).to_string()
 }
 

@@ -1,7 +1,10 @@
 //! What the judge notes of the words that are handed in.
 
+use std::sync::Arc;
+
 use super::{Judge, Known, Seen};
-use crate::control::message::{Call, CallId, Engine, Input, InstanceId, LeaseId, Listing, News};
+use crate::control::message::{Call, CallId, Engine, Input, InstanceId, LeaseId, Listing, News, Scope};
+use crate::profile::HostProfile;
 use crate::quantity::Instant;
 
 impl Judge {
@@ -9,7 +12,8 @@ impl Judge {
     pub(in crate::sim) fn hear(&mut self, now: Instant, input: &Input) {
         self.now = now;
         match input {
-            Input::Tick => {}
+            Input::Tick | Input::Recovered(_) | Input::RecordFailed(..) => {}
+            Input::Recorded(upto) => self.written = *upto,
             Input::Sample(sample) => {
                 self.books.looked_at = Some(now);
                 self.books.stalled = sample.slice_stalled.as_ref().ok().copied();
@@ -79,19 +83,26 @@ impl Judge {
     }
 
     fn hear_call(&mut self, call: CallId, asked: &Call) {
-        self.calls.insert(call, false);
         let now = self.now;
+        self.calls.insert(call, now);
         match asked {
             Call::Acquire(request) => {
+                let Some(pool) = self.profile.pools.get(&request.pool) else {
+                    return; // It is refused, and never a lease.
+                };
                 let class = request.class.clone();
-                let class = class.unwrap_or_else(|| self.profile.pools[&request.pool].default_class.clone());
+                let class = class.unwrap_or_else(|| pool.default_class.clone());
+                let deadlines = pool.deadlines.clone();
                 let most = self.profile.classes[&class].max_wait;
                 let known = Known {
                     request: request.clone(),
                     call,
                     asked_at: now,
                     wait: request.wait.unwrap_or(most).min(most),
+                    deadlines,
                     granted: None,
+                    record: 0,
+                    told: false,
                     used: false,
                     active_at: now,
                     deadline: now,
@@ -106,7 +117,7 @@ impl Judge {
             Call::Renew(id, by) => {
                 self.touch(id, now);
                 if let Some((known, granted_at)) = self.executing(id) {
-                    let most = self.profile.pools[&self.leases[id].request.pool].deadlines.max_runtime;
+                    let most = self.leases[id].deadlines.max_runtime;
                     let deadline = now.after(*by).min(granted_at.after(most)).max(known);
                     self.leases.get_mut(id).expect("it executes").deadline = deadline;
                 }
@@ -116,9 +127,23 @@ impl Judge {
             Call::Cancel(id) => self.mark(id, |known| known.cancelled = true),
             Call::Undelivered(id) => self.mark(id, |known| known.left = true),
             Call::Overran(id) => self.mark(id, |known| known.overran = true),
+            Call::Drain(Scope::Pool(pool), _) if !self.has_pool(pool) => {}
             Call::Drain(scope, window) => drop(self.drains.insert(scope.clone(), now.after(*window))),
+            Call::Reload(profile) => self.hear_reload(profile),
             Call::Undrain(scope) => drop(self.drains.remove(scope)),
             Call::Get { .. } | Call::Leases | Call::Pools | Call::Host => {}
+        }
+    }
+
+    /// What holds from now on. What was made from an equal template counts as made from the new description.
+    fn hear_reload(&mut self, profile: &HostProfile) {
+        self.profile = Arc::new(profile.clone());
+        for seen in self.instances.values_mut() {
+            if let Some(pool) = profile.pools.get(&seen.pool)
+                && (pool.kind, &pool.template) == (seen.made.kind, &seen.made.template)
+            {
+                seen.made = Arc::new(pool.clone());
+            }
         }
     }
 
@@ -146,14 +171,14 @@ impl Judge {
 
 impl Seen {
     fn hear(&mut self, news: &News, now: Instant) {
-        if let News::Created | News::Started | News::Ready = news {
+        if let News::Created | News::Started(_) | News::Ready = news {
             self.exists_at.get_or_insert(now);
         }
-        if let News::Started | News::Ready = news {
+        if let News::Started(_) | News::Ready = news {
             self.runs_at.get_or_insert(now);
         }
         match news {
-            News::Ready => self.ready = true,
+            News::Ready => (self.ready, self.unseen) = (true, false),
             News::Exited(_) => self.dead = true,
             News::Gone => (self.dead, self.absent) = (true, true),
             News::Probed(answered) => {
@@ -161,7 +186,7 @@ impl Seen {
                     self.silences = if *answered { 0 } else { self.silences + 1 };
                 }
             }
-            News::Created | News::Started | News::StartFailed(_) | News::StopFailed(_) => {}
+            News::Created | News::Started(_) | News::StartFailed(_) | News::StopFailed(_) => {}
         }
     }
 }

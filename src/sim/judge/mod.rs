@@ -2,10 +2,12 @@
 //!
 //! It hears each word as it is handed in and each output as it comes out, keeps its own small books of them,
 //! and says what must not be: an instance lent twice, an answer that is missing or one too many, a start
-//! beyond a limit or into the unknown, an end without its cause, a lease that outlives its deadlines.
+//! beyond a limit or into the unknown, an end without its cause, a lease that outlives its deadlines, something
+//! said before it was written.
 
 mod hears;
 mod relief;
+mod restarts;
 mod sees;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::control::message::{Acquire, CallId, HostMemory, InstanceId, LeaseId, Scope};
-use crate::profile::{HostProfile, PoolName};
+use crate::profile::{Deadlines, HostProfile, Pool, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
 
 /// Nothing is done later than this after it is due: the loop's own delay.
@@ -36,16 +38,24 @@ pub(super) struct Judge {
     instances: BTreeMap<InstanceId, Seen>,
     leases: BTreeMap<LeaseId, Known>,
     live: BTreeSet<LeaseId>,
-    calls: BTreeMap<CallId, bool>,
+    /// Unanswered calls, and when they were heard.
+    calls: BTreeMap<CallId, Instant>,
     drains: BTreeMap<Scope, Instant>,
     strangers: BTreeMap<InstanceId, Instant>,
     books: relief::Books,
+    /// The last record that was said to be written.
+    written: u64,
 }
 
 /// An instance that was ordered.
 #[derive(Debug)]
 struct Seen {
     pool: PoolName,
+    /// What it was made from, and the newest description of an equal template.
+    made: Arc<Pool>,
+    /// The record of its start, and whether its start was ordered.
+    record: u64,
+    ordered: bool,
     ready: bool,
     stop: bool,
     /// A word told first that its container is there, or that its process runs.
@@ -58,6 +68,8 @@ struct Seen {
     asked: bool,
     silences: u32,
     gone: bool,
+    /// It was warm when an earlier daemon ended, and has not answered since.
+    unseen: bool,
     lent: Option<LeaseId>,
     held: Option<(Bytes, Instant)>,
 }
@@ -69,7 +81,12 @@ struct Known {
     call: CallId,
     asked_at: Instant,
     wait: Duration,
+    /// The pool's when it was asked for.
+    deadlines: Deadlines,
     granted: Option<(InstanceId, Instant)>,
+    /// The record that it is accepted or granted by, and whether anybody was told.
+    record: u64,
+    told: bool,
     used: bool,
     active_at: Instant,
     deadline: Instant,
@@ -96,7 +113,14 @@ impl Judge {
             drains: BTreeMap::new(),
             strangers: BTreeMap::new(),
             books: relief::Books::default(),
+            written: 0,
         }
+    }
+
+    /// Whether there is such a pool, be it that only something is left of it.
+    fn has_pool(&self, pool: &PoolName) -> bool {
+        let left = || self.instances.values().any(|seen| !seen.gone && seen.pool == *pool);
+        self.profile.pools.contains_key(pool) || left()
     }
 
     /// Whether nothing that was ordered is left, and no lease goes on.

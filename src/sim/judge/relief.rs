@@ -27,6 +27,13 @@ pub(super) struct Books {
     pub(super) ended: Option<(InstanceId, Option<LeaseId>)>,
 }
 
+impl Books {
+    /// A daemon's own, which begins calm.
+    pub(super) fn since(now: Instant) -> Books {
+        Books { pressed_at: now, ..Books::default() }
+    }
+}
+
 impl Judge {
     /// Something about pressure came out.
     #[expect(clippy::wildcard_enum_match_arm, reason = "three of many, and the caller has chosen them")]
@@ -80,7 +87,7 @@ impl Judge {
         self.books.ended = Some((id, lease.clone()));
         let Some(lease) = lease else {
             let seen = self.instances.get(&id).ok_or("something unknown goes")?;
-            let right = seen.lent.is_none() && seen.ready == (victim.tier != Tier::Refill);
+            let right = seen.lent.is_none() && (seen.ready || seen.unseen) == (victim.tier != Tier::Refill);
             return hold(right, || format!("{id} goes as {victim:?} and is {seen:?}"));
         };
         let idle: Vec<_> = self
@@ -92,17 +99,24 @@ impl Judge {
         hold(idle.is_empty(), || format!("{lease} goes, and {idle:?} are warm"))?;
         let known = &self.leases[&lease];
         let class = known.request.class.as_ref();
-        let pool = &self.profile.pools[&known.request.pool];
+        let made = &self.instances[&id].made;
+        // A pool that a reload took away goes by what it said last.
+        let pool = self.profile.pools.get(&known.request.pool).unwrap_or(made);
         let interactive = class.unwrap_or(&pool.default_class).as_str() == "interactive";
         hold(!interactive || level == Level::Critical, || {
             format!("{lease} is interactive and goes at {level:?}")
         })?;
         let held = self.instances[&id].held.map(|(held, _)| held);
         let right = match victim.tier {
-            Tier::Outgrown => level == Level::Critical && held > Some(pool.memory_expect),
+            Tier::Outgrown => level == Level::Critical && held > Some(made.memory_expect),
             Tier::Interruptible => pool.on_pressure == crate::profile::OnPressure::Interrupt,
             Tier::PastPromise => known.granted.is_some_and(|(_, at)| {
-                now > at.after(known.request.max_runtime.unwrap_or(pool.deadlines.max_runtime))
+                now > at.after(
+                    known
+                        .request
+                        .max_runtime
+                        .map_or(known.deadlines.max_runtime, |asked| asked.min(known.deadlines.max_runtime)),
+                )
             }),
             Tier::Refill | Tier::Surplus | Tier::Stock => false,
         };

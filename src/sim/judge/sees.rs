@@ -1,26 +1,35 @@
 //! What the judge says of what comes out.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{BELIEVED, Found, Judge, Known, LAG, OVERHEAD, Seen};
 use crate::control::message::{
-    CallId, Cancelled, Deadline, End, Event, Failure, InstanceId, Interruption, LeaseId, LeaseState,
-    LeaseView, Output, Reply, Scope, StopReason, What, Why,
+    Acquire, CallId, Cancelled, Deadline, End, Event, Failure, InstanceId, InstanceRecord,
+    InstanceRecordState, Interruption, LeaseId, LeaseRecordState, LeaseState, LeaseView, Output, Record,
+    Reply, Scope, StopReason, What, Why,
 };
-use crate::profile::PoolName;
+use crate::profile::{Pool, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
 
 impl Judge {
     /// Something came out.
     pub(in crate::sim) fn see(&mut self, output: &Output) -> Found {
         match output {
-            Output::Start { instance, pool, .. } => self.see_start(*instance, pool),
+            Output::Start { instance, made, .. } => self.see_order(*instance, made),
+            Output::Record(number, record) => self.see_record(*number, record),
+            Output::Adopt { instance, .. } => {
+                let seen = self.instances.get(instance);
+                let there = seen.is_some_and(|seen| !seen.gone && !seen.stop);
+                hold(there, || format!("{instance} is adopted and is {seen:?}"))
+            }
             Output::Stop { instance, .. } => self.see_stop(*instance),
-            Output::Probe { instance, .. } => {
+            Output::Probe { instance, probe } => {
                 let seen = self.instances.get_mut(instance).ok_or("a probe of nothing")?;
                 seen.asked = true;
                 let idle = seen.ready && !seen.stop && seen.lent.is_none();
-                hold(idle, || format!("{instance} is probed and is {seen:?}"))
+                let right = idle && *probe == seen.made.template.probe;
+                hold(right, || format!("{instance} is probed and is {seen:?}"))
             }
             Output::Reclaim(id) => {
                 let idle = self
@@ -35,14 +44,52 @@ impl Judge {
         }
     }
 
-    fn see_start(&mut self, id: InstanceId, pool: &PoolName) -> Found {
+    /// What is decided is written down first; here it is judged, and later that nothing was said too early.
+    fn see_record(&mut self, number: u64, record: &Record) -> Found {
+        match record {
+            Record::Instance(InstanceRecord { id, pool, state: InstanceRecordState::Starting, .. }) => {
+                self.see_start(*id, pool, number)
+            }
+            Record::Gone(id) => {
+                if let Some(seen) = self.instances.get_mut(id).filter(|seen| !seen.ordered) {
+                    seen.gone = true;
+                }
+                Ok(())
+            }
+            Record::Lease(lease) => {
+                let known = self.leases.get_mut(&lease.id).ok_or("a record of an unknown lease")?;
+                let granted = matches!(lease.state, LeaseRecordState::Executing { used: false, .. });
+                let accepted = matches!(lease.state, LeaseRecordState::Queued { .. });
+                if (granted && !known.used) || accepted {
+                    (known.record, known.told) = (number, false);
+                }
+                Ok(())
+            }
+            Record::Instance(_) | Record::Drain(..) | Record::Undrained(_) => Ok(()),
+        }
+    }
+
+    fn see_order(&mut self, id: InstanceId, made: &Pool) -> Found {
+        let seen = self.instances.get_mut(&id).ok_or("a start that was not written down")?;
+        seen.ordered = true;
+        let right = seen.record <= self.written && !seen.gone && seen.made.template == made.template;
+        hold(right, || format!("{id} is started and is {seen:?}"))
+    }
+
+    fn see_start(&mut self, id: InstanceId, pool: &PoolName, record: u64) -> Found {
         let now = self.now;
         hold(self.engine, || format!("{id} is started while the engine is known not to answer"))?;
         hold(self.drain_of(pool).is_none(), || format!("{id} is started in {pool}, which is drained"))?;
         self.see_gate(true)?;
-        let spec = &self.profile.pools[pool];
+        let made = self.profile.pools.get(pool).cloned().map(Arc::new);
+        let made =
+            made.ok_or_else(|| format!("{id} is started in {pool}, which the profile does not have"))?;
+        let allowed = made.max_instances;
         let seen = Seen {
             pool: pool.clone(),
+            made,
+            record,
+            ordered: false,
             ready: false,
             stop: false,
             exists_at: None,
@@ -52,6 +99,7 @@ impl Judge {
             asked: false,
             silences: 0,
             gone: false,
+            unseen: false,
             lent: None,
             held: None,
         };
@@ -61,8 +109,7 @@ impl Judge {
         let most = self.profile.host.max_starts;
         hold(starting <= most as usize, || format!("{starting} starts are under way, {most} may be"))?;
         let many = there().filter(|seen| seen.pool == *pool).count();
-        let most = spec.max_instances;
-        hold(many <= most as usize, || format!("{pool} has {many} instances, {most} may be"))?;
+        hold(many <= allowed as usize, || format!("{pool} has {many} instances, {allowed} may be"))?;
         let Some((memory, _)) = self.memory.filter(|(_, at)| now.since(*at) <= BELIEVED) else {
             return Err(format!("{id} is started and the host's memory is not known"));
         };
@@ -85,13 +132,13 @@ impl Judge {
         };
         let host = &self.profile.host;
         let most = cores.saturating_sub(host.reserve_cpu).scaled(host.cpu_overcommit);
-        let cpus: MilliCpu = there().map(|seen| self.profile.pools[&seen.pool].template.cpus).sum();
+        let cpus: MilliCpu = there().map(|seen| seen.made.template.cpus).sum();
         hold(cpus <= most, || format!("{cpus} cores are promised with {id}, of {most}"))
     }
 
     /// The least that an instance must be counted with.
     fn promised(&self, seen: &Seen) -> Bytes {
-        let spec = &self.profile.pools[&seen.pool];
+        let spec = &seen.made;
         match seen.held {
             None => spec.memory_expect,
             Some((held, at)) if self.now.since(at) <= BELIEVED && held <= spec.memory_expect => {
@@ -103,14 +150,14 @@ impl Judge {
 
     /// How far it may outgrow its expectation.
     fn slack(&self, seen: &Seen) -> Bytes {
-        let spec = &self.profile.pools[&seen.pool];
+        let spec = &seen.made;
         spec.template.memory_max.saturating_sub(spec.memory_expect)
     }
 
     /// The least that an instance will still come to hold.
     fn growth(&self, seen: &Seen) -> Bytes {
         let Some((held, _)) = seen.held else {
-            return if seen.stop { Bytes::ZERO } else { self.profile.pools[&seen.pool].memory_expect };
+            return if seen.stop { Bytes::ZERO } else { seen.made.memory_expect };
         };
         if seen.stop { Bytes::ZERO } else { self.promised(seen).saturating_sub(held) }
     }
@@ -126,26 +173,48 @@ impl Judge {
     }
 
     fn see_reply(&mut self, call: CallId, reply: &Reply) -> Found {
-        hold(self.calls.remove(&call).is_some(), || format!("{call:?} has no question for {reply:?}"))?;
+        let heard = self.calls.remove(&call);
+        let heard = heard.ok_or_else(|| format!("{call:?} has no question for {reply:?}"))?;
         match reply {
             Reply::Lease(view) => {
+                self.see_told(view)?;
                 let known = self.leases.get(&view.id).ok_or("a lease that nobody asked for")?;
                 let queued = matches!(view.state, LeaseState::Queued { .. });
                 let blocks = known.call == call && !known.request.asynchronous;
                 hold(!(blocks && queued), || format!("{call:?} was to be answered with a decision"))?;
                 self.see_view(view)
             }
-            Reply::Leases(all) => all.iter().try_for_each(|view| self.see_view(view)),
+            Reply::Leases(all) => {
+                all.iter().try_for_each(|view| self.see_told(view))?;
+                all.iter().try_for_each(|view| self.see_view(view))
+            }
             Reply::Use { instance, .. } => {
                 let lent = self.instances.get(instance).and_then(|seen| seen.lent.as_ref());
                 let live = lent.is_some_and(|lease| !self.leases[lease].ended);
-                hold(live, || format!("{instance} may be used and is lent to {lent:?}"))
+                // An answer that has waited for a record says how it was.
+                hold(live || heard < self.now, || format!("{instance} may be used and is lent to {lent:?}"))
             }
-            Reply::Pools(_) | Reply::Host(_) | Reply::Refused(_) => Ok(()),
+            Reply::Pools(_) | Reply::Host(_) | Reply::Reloaded(_) | Reply::Refused(_) => Ok(()),
         }
     }
 
+    /// What is told of a lease must have been written.
+    fn see_told(&mut self, view: &LeaseView) -> Found {
+        let written = self.written;
+        let known = self.leases.get_mut(&view.id).ok_or("a view of a lease that nobody asked for")?;
+        let promised = match &view.state {
+            LeaseState::Executing { .. } => true,
+            LeaseState::Queued { .. } => known.request.asynchronous && known.granted.is_none(),
+            LeaseState::Ended { .. } => false,
+        };
+        known.told |= promised;
+        hold(!promised || known.record <= written, || format!("{view:?} is told before it is written"))
+    }
+
     fn see_view(&self, view: &LeaseView) -> Found {
+        if view.seen_at < self.now {
+            return Ok(()); // It has waited for a record, and says how it was.
+        }
         let known = self.leases.get(&view.id).ok_or("a view of a lease that nobody asked for")?;
         let (granted, ended) = (known.granted.map(|(instance, _)| instance), known.ended);
         let right = match &view.state {
@@ -174,7 +243,13 @@ impl Judge {
             (What::LeaseGranted(_), Some(instance), Some(lease)) => self.see_grant(instance, lease),
             (What::LeaseQueued, _, Some(lease)) => {
                 self.live.insert(lease.clone());
-                Ok(())
+                self.see_queued(lease)
+            }
+            (What::PoolGone, ..) => {
+                let pool = event.pool.clone().ok_or("a pool without a name is gone")?;
+                self.drains.remove(&Scope::Pool(pool.clone()));
+                let right = !self.has_pool(&pool);
+                hold(right, || format!("{pool} is gone, and something of it is left"))
             }
             (What::LeaseEnded(end), _, Some(lease)) => self.see_end(lease, end),
             (What::Pressure(..) | What::ReliefAsks(..) | What::ReliefEnds(..), ..) => {
@@ -192,11 +267,18 @@ impl Judge {
                 };
                 let right = match why {
                     StopReason::Died => seen.dead,
-                    StopReason::Unanswering => seen.silences >= 2,
+                    StopReason::Unanswering => seen.silences >= 2 || seen.unseen,
                     StopReason::Drain => self.drain_of(&seen.pool).is_some(),
                     StopReason::Pressure => self.relieved(id, None),
+                    StopReason::Removed => !self.profile.pools.contains_key(&seen.pool),
+                    StopReason::Outdated => {
+                        self.is_outdated(seen) && seen.lent.is_none() && !self.is_awaited(&seen.pool)
+                    }
                     StopReason::Used => seen.lent.is_some(),
                     StopReason::StartFailed | StopReason::Aged | StopReason::Surplus => seen.lent.is_none(),
+                    StopReason::Interrupted => {
+                        seen.lent.as_ref().is_none_or(|lease| self.leases[lease].ended)
+                    }
                     StopReason::Unknown => false,
                 };
                 hold(right, || format!("{id} stops for {why:?} and is {seen:?}"))
@@ -205,18 +287,51 @@ impl Judge {
         }
     }
 
+    /// No more of a class wait in a pool than may, beside those for whom starts were under way or could be.
+    fn see_queued(&self, lease: &LeaseId) -> Found {
+        let Known { request, .. } = &self.leases[lease];
+        let pool = &self.profile.pools[&request.pool];
+        let class = |request: &Acquire| request.class.clone().unwrap_or_else(|| pool.default_class.clone());
+        let class_of_it = class(request);
+        let waits = |id: &&LeaseId| {
+            let known = &self.leases[*id];
+            known.granted.is_none()
+                && known.request.pool == request.pool
+                && class(&known.request) == class_of_it
+        };
+        let many = self.live.iter().filter(waits).count();
+        let class = &self.profile.classes[&class_of_it];
+        // A reload may have lowered the ceiling below what is being started.
+        let starts = |seen: &&Seen| seen.pool == request.pool && !(seen.ready || seen.stop || seen.gone);
+        let starting = self.instances.values().filter(starts).count();
+        let most = class.max_queued as usize + starting.max(pool.max_instances as usize);
+        hold(many <= most, || format!("{many} of class {class_of_it} wait in {}, {most} may", request.pool))
+    }
+
+    /// Whether an instance is not of its pool's newest template.
+    fn is_outdated(&self, seen: &Seen) -> bool {
+        let newest = self.profile.pools.get(&seen.pool);
+        newest.is_some_and(|pool| (pool.kind, &pool.template) != (seen.made.kind, &seen.made.template))
+    }
+
+    /// Whether somebody waits for this pool.
+    fn is_awaited(&self, pool: &PoolName) -> bool {
+        let waits = |id: &LeaseId| self.leases[id].granted.is_none() && self.leases[id].request.pool == *pool;
+        self.live.iter().any(waits)
+    }
+
     fn see_grant(&mut self, id: InstanceId, lease: &LeaseId) -> Found {
         let now = self.now;
         let seen = self.instances.get_mut(&id).ok_or("something unknown is lent")?;
         let known = self.leases.get_mut(lease).ok_or("it is lent to nobody")?;
-        let fit = seen.ready && !seen.stop && !seen.gone && seen.pool == known.request.pool;
+        let fit = seen.ready && !seen.unseen && !seen.stop && !seen.gone && seen.pool == known.request.pool;
         hold(fit, || format!("{id} is lent and is {seen:?}"))?;
         hold(seen.lent.is_none(), || format!("{id} is lent to {lease} and was to {:?}", seen.lent))?;
         let free = known.granted.is_none() && !known.ended;
         hold(free, || format!("{lease} is granted and is {known:?}"))?;
         let late = now > known.asked_at.after(known.wait);
         hold(!late, || format!("{lease} is granted after its wait: {known:?}"))?;
-        let most = self.profile.pools[&seen.pool].deadlines.max_runtime;
+        let most = known.deadlines.max_runtime;
         let runtime = known.request.max_runtime.unwrap_or(most).min(most);
         known.granted = Some((id, now));
         known.active_at = now;
@@ -247,20 +362,29 @@ impl Judge {
                 known.granted.is_some_and(|(id, _)| self.relieved(id, Some(lease)))
             }
             End::Interrupted(Interruption::Drain) => seen.is_some() && drain.is_some_and(due),
+            End::Interrupted(Interruption::HostLost | Interruption::PoolRemoved) => false,
+            End::Refused(Why::NotRecorded(_)) => !known.told,
             End::Refused(Why::HostDraining | Why::PoolDraining) => seen.is_none() && drain.is_some(),
+            End::Refused(Why::PoolRemoved) => {
+                seen.is_none() && !self.profile.pools.contains_key(&known.request.pool)
+            }
             End::Refused(why) => {
                 let over = due(known.asked_at.after(known.wait));
                 matches!(why, Why::WaitExpired { .. }) && seen.is_none() && over
             }
         };
         hold(right, || format!("{lease} ended {end:?} and is {known:?} on {seen:?}"))?;
+        if let (End::Refused(Why::NotRecorded(_)), Some((id, _))) = (end, known.granted) {
+            // Nobody has had it: it may be lent again.
+            self.instances.get_mut(&id).expect("what was lent is known").lent = None;
+        }
         self.mark(lease, |known| known.ended = true);
         self.live.remove(lease);
         Ok(())
     }
 
     fn idle_deadline(&self, known: &Known) -> Instant {
-        let deadlines = &self.profile.pools[&known.request.pool].deadlines;
+        let deadlines = &known.deadlines;
         let idle = known.request.idle_timeout.unwrap_or(deadlines.idle_timeout).min(deadlines.idle_timeout);
         known.active_at.after(if known.used { idle } else { deadlines.first_use_timeout })
     }

@@ -7,7 +7,7 @@
 entries() { journalctl -b -o json "$@" | jq -r '[.STOKER_STATE, .STOKER_REASON // "-", .MESSAGE] | @tsv'; }
 
 warm=$(journalctl -b -u stokerd -o json STOKER_POOL=browser STOKER_STATE=warm | head -n 1)
-for field in STOKER_POOL STOKER_INSTANCE STOKER_STATE MESSAGE SYSLOG_IDENTIFIER PRIORITY; do
+for field in MESSAGE_ID STOKER_POOL STOKER_INSTANCE STOKER_STATE STOKER_TOOK_MS MESSAGE SYSLOG_IDENTIFIER PRIORITY; do
     jq -e --arg field "$field" '.[$field] | strings' <<<"$warm" >/dev/null || fail "an entry has no $field: $warm"
 done
 equal "the identifier" "$(jq -r .SYSLOG_IDENTIFIER <<<"$warm")" stokerd
@@ -20,4 +20,15 @@ story=$(entries "STOKER_LEASE=$lease")
 echo "$story"
 grep -q ^executing <<<"$story" || fail "the journal does not say that $lease was granted"
 grep -q $'^completed\treleased' <<<"$story" || fail "the journal does not say that $lease was released"
+
+# The same by the tool, explained by the catalog that the package installed.
+told=$(stokerctl logs "$lease" --explain -- --no-pager --boot)
+grep -q "Subject: A lease of pool sandbox was granted" <<<"$told" || fail "the catalog does not explain the grant: $told"
+grep -q "stokerctl logs $lease" <<<"$told" || fail "the catalog does not fill in fields: $told"
+
+# What a container writes is there, and says to which lease it belongs.
+lease=$(stokerctl acquire sandbox)
+stokerctl exec "$lease" -- touch /tmp/say
+await 30 bash -c "stokerctl logs '$lease' -- --no-pager --boot --output cat | grep -q 'I have been lent'"
+stokerctl release "$lease"
 ready

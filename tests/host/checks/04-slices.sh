@@ -19,6 +19,10 @@ limits() {
     systemd-cgls -u stoker.slice | grep -q "docker-$id.scope" || fail "systemd-cgls does not show it in stoker.slice"
 }
 
+for slice in stoker stoker-browser stoker-sandbox; do
+    equal "the unit of $slice.slice" "$(readlink -f "$(systemctl show -P FragmentPath "$slice.slice")")" "/usr/lib/systemd/system/$slice.slice"
+    equal "the swap of $slice.slice" "$(systemctl show -P MemorySwapMax "$slice.slice")" 0
+done
 browser=$(stokerctl acquire browser)
 sandbox=$(stokerctl acquire sandbox)
 limits "$browser" stoker-browser.slice $((96 << 20)) 48

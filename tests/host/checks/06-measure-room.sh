@@ -3,4 +3,4 @@
 # shellcheck source=tests/host/guest/lib.sh
 . /payload/guest/lib.sh
 
-CI=true stoker-tests measure::live
+CI=true /payload/bin/stoker-tests measure::live

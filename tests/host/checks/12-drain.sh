@@ -7,6 +7,6 @@ lease=$(stokerctl acquire sandbox)
 stokerctl drain --window 1s --wait
 equal "what is left" "$(docker ps -aq)" ""
 equal "the state of $lease" "$(lease "$lease" state)" interrupted
-systemctl stop stokerd
+systemctl stop stokerd.socket stokerd
 equal "how stokerd ended" "$(systemctl show -P Result stokerd)" success
 [[ ! -e /run/stoker.sock ]] || fail "the socket is still there"

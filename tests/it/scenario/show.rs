@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use stoker::control::message::{
-    DrainView, Engine, HostView, InstanceId, LeaseId, LeaseState, LeaseView, Output, PoolView, Refusal,
-    Reply, Why,
+    DrainView, Engine, HostView, InstanceId, InstanceRecordState, LeaseId, LeaseRecordState, LeaseState,
+    LeaseView, Output, PoolView, Record, Refusal, Reply, Scope, Why,
 };
 use stoker::quantity::Instant;
 
@@ -19,14 +19,18 @@ fn span(span: Duration) -> String {
 }
 
 fn instance(id: InstanceId) -> String {
-    let letter = if id.run == super::RUN { 'i' } else { 'x' };
+    let letter = match id.run {
+        super::RUN => 'i',
+        run if run == super::RUN + 1 => 'j',
+        _ => 'x',
+    };
     format!("{letter}{}", id.count)
 }
 
 /// An order or an event.
 pub(super) fn output(output: &Output) -> Vec<String> {
     vec![match output {
-        Output::Start { instance: id, pool, deadline } => {
+        Output::Start { instance: id, pool, deadline, .. } => {
             format!("start {} {pool} until {}", instance(*id), at(*deadline))
         }
         Output::Stop { instance: id, grace: Duration::ZERO } => format!("stop {}", instance(*id)),
@@ -34,6 +38,8 @@ pub(super) fn output(output: &Output) -> Vec<String> {
         Output::Reclaim(id) => format!("reclaim {}", instance(*id)),
         Output::Ceilings(all) => format!("ceilings memory={} cpu_weight={}", all.memory, all.cpu_weight),
         Output::Probe { instance: id, .. } => format!("probe {}", instance(*id)),
+        Output::Adopt { instance: id, pool, .. } => format!("adopt {} of {pool}", instance(*id)),
+        Output::Record(_, record) => format!("record {}", self::record(record)),
         Output::Reply(_, reply) => return self::reply("", reply),
         Output::Tell(event) => {
             let names = [
@@ -45,6 +51,42 @@ pub(super) fn output(output: &Output) -> Vec<String> {
             format!("~ {}: {}", names.join(" "), event.what).replace("~ : ", "~ ")
         }
     }]
+}
+
+fn record(record: &Record) -> String {
+    match record {
+        Record::Lease(lease) => {
+            let state = match &lease.state {
+                LeaseRecordState::Queued { deadline, .. } => format!("queued until {}", at(*deadline)),
+                LeaseRecordState::Executing { instance: id, used, deadline, .. } => {
+                    let used = if *used { " used" } else { "" };
+                    format!("executing on {} until {}{used}", instance(*id), at(*deadline))
+                }
+                LeaseRecordState::Ended { end, .. } => format!("{}: {end}", end.code()),
+            };
+            format!("{} {state}", lease.id)
+        }
+        Record::Instance(it) => {
+            let state = match it.state {
+                InstanceRecordState::Starting => "starting",
+                InstanceRecordState::Warm { .. } => "warm",
+                InstanceRecordState::Stopping => "stopping",
+            };
+            format!("{} {state}", instance(it.id))
+        }
+        Record::Gone(id) => format!("{} gone", instance(*id)),
+        Record::Drain(scope, drain) => {
+            format!("drain of {} until {}", self::scope(scope), at(drain.deadline))
+        }
+        Record::Undrained(scope) => format!("no drain of {}", self::scope(scope)),
+    }
+}
+
+fn scope(scope: &Scope) -> String {
+    match scope {
+        Scope::Host => "the host".into(),
+        Scope::Pool(name) => name.to_string(),
+    }
 }
 
 /// An answer to the call of this name.
@@ -60,6 +102,11 @@ pub(super) fn reply(name: &str, reply: &Reply) -> Vec<String> {
         Reply::Use { instance: id, pool } => one(format!("use {} of {pool}", instance(*id))),
         Reply::Pools(pools) => pools.iter().map(|pool| format!("{name} <- {}", self::pool(pool))).collect(),
         Reply::Host(host) => one(self::host(host)),
+        Reply::Reloaded(changes) => {
+            let mut lines = one(format!("{} changes", changes.len()));
+            lines.extend(changes.iter().map(|change| format!("  {change}")));
+            lines
+        }
         Reply::Refused(refusal) => one(self::refusal(refusal)),
     }
 }
@@ -92,6 +139,7 @@ fn refusal(refusal: &Refusal) -> String {
         Refusal::NoSuchPool(name, there) => format!("no pool {name}, there are {there:?}"),
         Refusal::NoSuchClass(name, there) => format!("no class {name}, there are {there:?}"),
         Refusal::NoSuchLease(id) => format!("no lease {id}"),
+        Refusal::CannotChange(change) => format!("cannot change {change}"),
         Refusal::NotExecuting(view) => format!("not executing but {}", state(view)),
     }
 }
@@ -106,11 +154,13 @@ fn why(why: &Why) -> String {
 
 fn pool(view: &PoolView) -> String {
     let PoolView { name, starting, warm, stock, leased, stopping, stuck, queued, promised, .. } = view;
+    let outdated = if view.outdated > 0 { format!(", {} outdated", view.outdated) } else { String::new() };
+    let removed = if view.removed { ", removed" } else { "" };
     let drain = view.drain.as_ref().map_or(String::new(), self::drain);
     let blocked = view.blocked_by.as_ref().map_or(String::new(), |why| format!(", {}", self::why(why)));
     format!(
         "{name}: {warm} warm of {stock}, {starting} starting, {leased} leased, {stopping} stopping ({stuck} stuck), \
-         {queued} queued, {promised} promised{drain}{blocked}"
+         {queued} queued, {promised} promised{outdated}{removed}{drain}{blocked}"
     )
 }
 

@@ -4,7 +4,9 @@
 //! engine up | engine down WHY
 //! sample [memory=TOTAL/AVAILABLE] [cores=N] [i1=HELD]… [residual=SIZE|?] [stalled=SHARE|?] [busy=SHARE]
 //!        [reclaims=yes|no]                                 `?` for what cannot be read
-//! no samples | show events | pass
+//! no samples | show events | show records | pass
+//! no writes | writes again | unwritten WHY                 records are written at once, unless
+//! restart                                                 the next daemon, whose instances are `j1`, …
 //! listed [i1 | i1! | x1]… [asked=TIME]                     `!` does not run, `x` is nobody's
 //! created | started | ready | gone i1      exited i1 CODE   probed i1 yes|no   unstoppable i1 WHY
 //! ceilings refused WHY
@@ -12,15 +14,15 @@
 //! acquire r1 POOL [class=] [wait=] [runtime=] [idle=] [async]     acquire r1..r9 POOL: several
 //! get r1 [executing|ended WAIT] [as w1]    hangup r1|w1     active r1 [at=TIME]
 //! use | release | cancel | undelivered | overran r1         renew r1 TIME
-//! leases | pools | host | drain SCOPE WINDOW | undrain SCOPE
+//! leases | pools | host | drain SCOPE WINDOW | undrain SCOPE | reload PROFILE
 //! ```
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use stoker::control::message::{
-    Acquire, Call, Engine, Exit, HostMemory, Input, InstanceId, LeaseId, Listing, News, Scope, StartFailure,
-    Tenant, WaitFor,
+    Acquire, Call, Engine, Exit, HostMemory, Input, InstanceId, LeaseId, Listing, News, Process, Scope,
+    StartFailure, Tenant, WaitFor,
 };
 use stoker::profile::{ClassName, PoolName};
 use stoker::quantity::{Bytes, Instant, MilliCpu, parse_duration};
@@ -29,6 +31,12 @@ use stoker::quantity::{Bytes, Instant, MilliCpu, parse_duration};
 #[derive(Debug)]
 pub(super) enum Said {
     Events,
+    Records,
+    /// Whether records are written.
+    Writes(bool),
+    /// What was given out cannot be written.
+    Unwritten(String),
+    Restart,
     Samples(bool),
     Pass,
     Sample {
@@ -48,6 +56,8 @@ pub(super) enum Said {
         acquire: Acquire,
     },
     HungUp(String),
+    /// By the profile of this name.
+    Reload(String),
 }
 
 type Wrong = String;
@@ -65,9 +75,15 @@ pub(super) fn read(line: &str) -> Result<(Instant, Said), Wrong> {
         ["show", "events"] => Said::Events,
         ["no", "samples"] => Said::Samples(false),
         ["samples", "again"] => Said::Samples(true),
+        ["show", "records"] => Said::Records,
+        ["no", "writes"] => Said::Writes(false),
+        ["writes", "again"] => Said::Writes(true),
+        ["unwritten", ref why @ ..] => Said::Unwritten(why.join(" ")),
+        ["restart"] => Said::Restart,
         ["pass"] => Said::Pass,
         ["sample", ref figures @ ..] => sample(figures)?,
         ["hangup", name] => Said::HungUp(name.into()),
+        ["reload", name] => Said::Reload(name.into()),
         ["acquire", name, pool, ref options @ ..] => acquire(name, pool, options)?,
         _ => match input(at, &words)? {
             Some(input) => Said::Input(input),
@@ -90,7 +106,8 @@ fn instance(name: &str) -> Result<InstanceId, Wrong> {
     let count = count.parse().map_err(|_| format!("no instance is named {name}"))?;
     match letter {
         "i" => Ok(InstanceId { run: super::RUN, count }),
-        "x" => Ok(InstanceId { run: super::RUN + 1, count }),
+        "j" => Ok(InstanceId { run: super::RUN + 1, count }),
+        "x" => Ok(InstanceId { run: super::RUN + 9, count }),
         _ => Err(format!("no instance is named {name}")),
     }
 }
@@ -142,7 +159,10 @@ fn input(at: Instant, words: &[&str]) -> Result<Option<Input>, Wrong> {
             Ok(Some(Input::Active(lease(name), Instant::BOOT.after(when))))
         }
         ["created", name] => news(name, News::Created),
-        ["started", name] => news(name, News::Started),
+        ["started", name] => {
+            let id = instance(name)?;
+            news(name, News::Started(Process { pid: id.count, began: 1 }))
+        }
         ["ready", name] => news(name, News::Ready),
         ["gone", name] => news(name, News::Gone),
         ["exited", name, code] => news(name, News::Exited(exit(code)?)),

@@ -4,14 +4,14 @@ mod values;
 
 use proptest::prelude::{ProptestConfig, Strategy, prop, prop_assert, prop_oneof, proptest};
 
-use crate::profile::check::{LARGEST_FILE, check, read};
-use crate::profile::{Mistake, Reported};
+use crate::profile::check::{LARGEST_FILE, check};
+use crate::profile::{Mistake, Reported, read};
 
 /// A pool with as little in it as can be; what a case adds begins at line 4.
 const BROWSER: &str = "[pool.p]\nkind = \"browser\"\nimage = \"i\"\n";
 
 /// A profile with every key.
-const FULL: &str = r#"
+pub(in crate::profile) const FULL: &str = r#"
 [host]
 name = "b07.example"
 reserve = { memory = "4GiB", cpu = "1.5" }

@@ -1,8 +1,8 @@
 //! What a profile comes to: every key, every default, the shipped profiles.
 
 use crate::profile::check::tests::{BROWSER, FULL};
-use crate::profile::check::{check, read};
 use crate::profile::{HostProfile, Pool, Probe};
+use crate::profile::{check, read};
 use crate::quantity::Bytes;
 
 const SANDBOX: &str = "[pool.p]\nkind = \"sandbox\"\nimage = \"i\"\n";

@@ -13,27 +13,46 @@ use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerCredentials;
 use nix::unistd::geteuid;
 
-/// Held as long as the daemon runs; empty where somebody who is no daemon has the name.
+/// Held as long as the daemon runs.
 #[derive(Debug)]
-pub(super) struct Alone(#[expect(dead_code, reason = "it is held, not used")] Option<UnixListener>);
+pub struct Alone(Option<UnixListener>);
+
+/// Why the lock cannot be had.
+#[derive(Debug, thiserror::Error)]
+pub enum LockError {
+    /// Another has it.
+    #[error("another stokerd runs here for host `{0}`; stop it, or give this one another `[host] name`")]
+    Taken(String),
+    /// The system does not give it.
+    #[error("cannot take the lock of host `{host}`")]
+    Refused {
+        /// Whose.
+        host: String,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl Alone {
+    /// Whether somebody who is no daemon has the name, so that the lock keeps nobody out.
+    pub fn is_hollow(&self) -> bool {
+        self.0.is_none()
+    }
+}
 
 /// Takes this host name's lock.
-pub(super) fn take(host: &str) -> anyhow::Result<Alone> {
-    let address = SocketAddr::from_abstract_name(format!("stokerd/{host}"))?;
+///
+/// # Errors
+/// When another daemon of this name runs, or the system refuses.
+pub fn take(host: &str) -> Result<Alone, LockError> {
+    let refused = |source| LockError::Refused { host: host.to_owned(), source };
+    let address = SocketAddr::from_abstract_name(format!("stokerd/{host}")).map_err(refused)?;
     match UnixListener::bind_addr(&address) {
         Ok(listener) => Ok(Alone(Some(listener))),
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse && !is_ours(&address) => {
-            tracing::warn!("a stranger has the name of host `{host}`'s lock, going on without it");
-            Ok(Alone(None))
-        }
-        Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
-            anyhow::bail!(
-                "another stokerd runs here for host `{host}`; stop it, or give this one another `[host] name`"
-            )
-        }
-        Err(error) => {
-            Err(anyhow::Error::from(error).context(format!("cannot take the lock of host `{host}`")))
-        }
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse && !is_ours(&address) => Ok(Alone(None)),
+        Err(error) if error.kind() == io::ErrorKind::AddrInUse => Err(LockError::Taken(host.to_owned())),
+        Err(error) => Err(refused(error)),
     }
 }
 

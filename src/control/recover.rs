@@ -1,0 +1,265 @@
+//! The beginning: what an earlier daemon wrote down becomes the state again.
+//!
+//! A lease goes on with its absolute deadlines, or ends as it would have ended meanwhile. Its idle time begins anew:
+//! nobody knows what its caller did while nobody looked, and the daemon's own absence is no silence of a caller's.
+//! A warm instance is *unseen* until its keeper has found its first process, opened its door and heard it answer; it
+//! counts as one that is on its way, so nothing is started in its place. What was being started or stopped, what is
+//! of an earlier boot and what is made from another template is ended. A lent one of another template is counted as one
+//! of the present: what it was made from is not written down. A container without a record is nobody's,
+//! and goes at its second sighting (`news`): whether it was ever lent cannot be known.
+//!
+//! After a reboot an executing lease has ended with its host, and one that waits goes on waiting. A drain ends with
+//! its boot: it was to empty the host, and a reboot has.
+//!
+//! Not here: reading records and matching boots and templates (`daemon`), finding containers (`docker`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::Controller;
+use super::drain::Drain;
+use super::host::Figure;
+use super::lease::{Lease, State};
+use super::message::{
+    DrainRecord, End, Failure, InstanceId, InstanceRecord, InstanceRecordState, Interruption, LeaseId,
+    LeaseRecord, LeaseRecordState, Output, Process, Record, Recovered, Scope, StopReason, What, Why,
+};
+use super::pool::{Instance, Life};
+use super::timer::Timer;
+
+impl Controller {
+    /// Takes up what was written down; the first word of a daemon's life.
+    pub(super) fn take_recovered(&mut self, recovered: Recovered) {
+        let Recovered { last, leases, lost, instances, outdated, drains } = recovered;
+        self.records.count_from(last);
+        for (scope, record) in drains {
+            self.recover_drain(&scope, record);
+        }
+        let mut lent = BTreeMap::new();
+        let (mut ended, mut queued, mut executing) = (Vec::new(), Vec::new(), Vec::new());
+        for record in leases {
+            match record.state {
+                LeaseRecordState::Ended { .. } => ended.push(record),
+                LeaseRecordState::Queued { .. } => queued.push(record),
+                LeaseRecordState::Executing { .. } => executing.push(record),
+            }
+        }
+        self.recover_ended(ended);
+        for record in lost {
+            self.end_unseen(record, End::Interrupted(Interruption::HostLost));
+        }
+        self.recover_queued(queued);
+        for record in executing {
+            self.recover_executing(record, &mut lent);
+        }
+        let live = self.leases.len() - self.ended.len();
+        for record in instances {
+            self.recover_instance(&record, true, &mut lent);
+        }
+        for record in outdated {
+            self.recover_instance(&record, false, &mut lent);
+        }
+        // A lease whose instance has no record of its own: that one was damaged, and the lease says enough.
+        for (id, lease) in lent {
+            self.adopt_leased(id, &lease, None, false);
+        }
+        for name in self.pools.keys().cloned().collect::<Vec<_>>() {
+            self.spread_drain(&name);
+            let now = self.now;
+            let pool = self.pool(&name);
+            // What was warm was wanted: an empty memory of who came is no reason to let it go.
+            for _ in 0..pool.counts.starting {
+                pool.demand.arrived(now, &pool.spec.warm.clone());
+            }
+        }
+        let instances = self.homes.len();
+        if live + instances > 0 {
+            let count = |many: usize| u32::try_from(many).unwrap_or(u32::MAX);
+            self.tell(What::Recovered { leases: count(live), instances: count(instances) }, None, None);
+        }
+    }
+
+    fn recover_drain(&mut self, scope: &Scope, record: DrainRecord) {
+        let known = scope.pool().is_none_or(|name| self.pools.contains_key(name));
+        if !known {
+            return self.record(Record::Undrained(scope.clone()));
+        }
+        let DrainRecord { since, deadline } = record;
+        self.set_drain(scope, Some(Drain { since, deadline, told_empty: false }));
+    }
+
+    fn recover_ended(&mut self, mut records: Vec<LeaseRecord>) {
+        records.sort_by_key(|record| match record.state {
+            LeaseRecordState::Ended { at, .. } => at,
+            LeaseRecordState::Queued { .. } | LeaseRecordState::Executing { .. } => self.now,
+        });
+        for record in records {
+            let LeaseRecordState::Ended { end, at, granted_at } = record.state.clone() else { continue };
+            let id = record.id.clone();
+            self.leases.insert(id.clone(), Lease::of(record, State::Ended { end, at, granted_at }));
+            self.ended.push_back(id);
+        }
+        self.forget_ended();
+    }
+
+    fn recover_queued(&mut self, mut records: Vec<LeaseRecord>) {
+        records.sort_by_key(|record| match record.state {
+            LeaseRecordState::Queued { promised, arrival, .. } => (promised, arrival),
+            LeaseRecordState::Executing { .. } | LeaseRecordState::Ended { .. } => (self.now, 0),
+        });
+        for mut record in records {
+            let LeaseRecordState::Queued { promised, deadline, .. } = record.state else { continue };
+            let Some(pool) = self.pools.get_mut(&record.pool) else {
+                self.end_unseen(record, End::Refused(Why::PoolRemoved));
+                continue;
+            };
+            if !self.profile.classes.contains_key(&record.class) {
+                record.class = pool.spec.default_class.clone();
+            }
+            let id = record.id.clone();
+            let place = pool.queue.join(id.clone(), record.class.clone(), record.asked_at, promised);
+            self.timers.set(Timer::Lease(id.clone()), deadline);
+            self.leases.insert(id, Lease::of(record, State::Queued { place, deadline }));
+        }
+    }
+
+    fn recover_executing(&mut self, record: LeaseRecord, lent: &mut BTreeMap<InstanceId, LeaseId>) {
+        let LeaseRecordState::Executing { instance, granted_at, used, deadline } = record.state else {
+            return;
+        };
+        if !self.pools.contains_key(&record.pool) {
+            return self.end_unseen(record, End::Interrupted(Interruption::PoolRemoved));
+        }
+        if lent.contains_key(&instance) {
+            return self.end_unseen(record, End::Failed(Failure::Vanished));
+        }
+        let active_at = self.now;
+        let state = State::Executing { instance, granted_at, used, active_at, deadline, draining: None };
+        let lease = Lease::of(record, state);
+        lent.insert(instance, lease.id.clone());
+        self.timers.set(Timer::Lease(lease.id.clone()), lease.due());
+        self.leases.insert(lease.id.clone(), lease);
+    }
+
+    /// Ends a lease that went on when it was written down and cannot go on.
+    fn end_unseen(&mut self, record: LeaseRecord, end: End) {
+        let (id, at) = (record.id.clone(), self.now);
+        let granted_at = match record.state {
+            LeaseRecordState::Executing { granted_at, .. } => Some(granted_at),
+            LeaseRecordState::Queued { .. } | LeaseRecordState::Ended { .. } => None,
+        };
+        let lease = Lease::of(record, State::Ended { end: end.clone(), at, granted_at });
+        self.leases.insert(id.clone(), lease);
+        self.tell_of_lease(What::LeaseEnded(end), &id, None);
+        self.record_lease(&id);
+        self.ended.push_back(id);
+        self.forget_ended();
+    }
+
+    fn recover_instance(
+        &mut self,
+        record: &InstanceRecord,
+        fits: bool,
+        lent: &mut BTreeMap<InstanceId, LeaseId>,
+    ) {
+        let id = record.id;
+        if let Some(lease) = lent.remove(&id) {
+            return self.adopt_leased(id, &lease, Some(record), fits);
+        }
+        if !self.pools.contains_key(&record.pool) {
+            return self.record(Record::Gone(id));
+        }
+        let now = self.now;
+        match record.state {
+            InstanceRecordState::Warm { since, expires } if fits => {
+                let deadline = now.after(self.pools[&record.pool].spec.deadlines.start_timeout);
+                self.take_in(record, Life::Unseen { since, expires, deadline }, true);
+                self.adopt(id, record.process, None);
+            }
+            InstanceRecordState::Warm { .. }
+            | InstanceRecordState::Starting
+            | InstanceRecordState::Stopping => {
+                let why = match record.state {
+                    InstanceRecordState::Warm { .. } => StopReason::Outdated,
+                    InstanceRecordState::Starting | InstanceRecordState::Stopping => StopReason::Interrupted,
+                };
+                let life = Life::Unseen { since: now, expires: now, deadline: now };
+                self.take_in(record, life, fits);
+                self.stop_instance(id, why);
+            }
+        }
+    }
+
+    fn adopt_leased(&mut self, id: InstanceId, lease: &LeaseId, record: Option<&InstanceRecord>, fits: bool) {
+        let pool = self.leases[lease].pool.clone();
+        let found = InstanceRecord {
+            id,
+            pool: pool.clone(),
+            born: record.map_or(self.now, |record| record.born),
+            process: record.and_then(|record| record.process),
+            state: InstanceRecordState::Stopping,
+        };
+        self.take_in(&found, Life::Leased { lease: lease.clone() }, fits);
+        self.adopt(id, found.process, Some(lease.clone()));
+    }
+
+    fn adopt(&mut self, instance: InstanceId, process: Option<Process>, lease: Option<LeaseId>) {
+        let pool = self.homes[&instance].clone();
+        let made = Arc::clone(&self.pools[&pool].instances[&instance].made);
+        self.out.push_back(Output::Adopt { instance, pool, made, process, lease });
+    }
+
+    /// An instance that was written down exists, as far as is known; what it holds is not known.
+    fn take_in(&mut self, record: &InstanceRecord, life: Life, fits: bool) {
+        let InstanceRecord { id, pool, born, process, .. } = record.clone();
+        let now = self.now;
+        let spec = &self.pools[&pool].spec;
+        // One that is not the pool's own says that it is of another template.
+        let made = if fits { Arc::clone(spec) } else { Arc::new((**spec).clone()) };
+        let instance = Instance {
+            made,
+            born,
+            exists_since: Some(now),
+            runs_since: Some(now),
+            memory: Figure::unread("not looked at since the daemon began"),
+            process,
+            life,
+        };
+        self.homes.insert(id, pool.clone());
+        self.pool(&pool).take_in(id, instance);
+        self.set_instance_timer(id);
+    }
+
+    /// The engine answers: what is still to be found has its whole time from here on.
+    pub(super) fn look_for_unseen(&mut self) {
+        let now = self.now;
+        let mut unseen = Vec::new();
+        for pool in self.pools.values_mut() {
+            let later = now.after(pool.spec.deadlines.start_timeout);
+            for (id, instance) in &mut pool.instances {
+                if let Life::Unseen { deadline, .. } = &mut instance.life {
+                    *deadline = later;
+                    unseen.push(*id);
+                }
+            }
+        }
+        unseen.into_iter().for_each(|id| self.set_instance_timer(id));
+    }
+
+    /// A warm one that was written down has not been found alive in time. While the engine does not answer
+    /// nothing is known of it, and it is waited for.
+    pub(super) fn fire_unseen(&mut self, id: InstanceId) {
+        if self.belief.engine == super::message::Engine::Reachable {
+            return self.stop_instance(id, StopReason::Unanswering);
+        }
+        let home = self.homes[&id].clone();
+        let now = self.now;
+        let pool = self.pool(&home);
+        let later = now.after(pool.spec.deadlines.start_timeout);
+        let instance = pool.instances.get_mut(&id).expect("homes and instances agree");
+        if let Life::Unseen { deadline, .. } = &mut instance.life {
+            *deadline = later;
+        }
+        self.set_instance_timer(id);
+    }
+}

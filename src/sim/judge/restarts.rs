@@ -1,0 +1,124 @@
+//! What a killed daemon may have forgotten, and what not: all that anybody was told is on the disk.
+
+use std::collections::BTreeMap;
+
+use super::relief::Books;
+use super::{Found, Judge};
+use crate::control::message::{
+    InstanceId, InstanceRecordState, LeaseId, LeaseRecord, LeaseRecordState, Record, Subject,
+};
+use crate::quantity::Instant;
+
+type Disk = BTreeMap<Subject, Record>;
+
+impl Judge {
+    /// The daemon was killed and has left this behind: holds it against what was told, and takes it for the truth.
+    pub(in crate::sim) fn crash(&mut self, now: Instant, disk: &Disk) -> Found {
+        self.now = now;
+        self.calls.clear();
+        self.strangers.clear();
+        // The next one begins calm, and knows of nobody that relief has ended.
+        self.books = Books::since(now);
+        (self.engine, self.written) = (false, 0);
+        let leases: BTreeMap<&LeaseId, &LeaseRecord> = disk
+            .values()
+            .filter_map(|record| match record {
+                Record::Lease(lease) => Some((&lease.id, &**lease)),
+                Record::Instance(_) | Record::Gone(_) | Record::Drain(..) | Record::Undrained(_) => None,
+            })
+            .collect();
+        self.live.clear();
+        for id in self.leases.keys().cloned().collect::<Vec<_>>() {
+            self.remember_lease(&id, leases.get(&id).copied())?;
+        }
+        for id in self.instances.keys().copied().collect::<Vec<_>>() {
+            self.remember_instance(id, disk)?;
+        }
+        self.drains = disk
+            .values()
+            .filter_map(|record| match record {
+                Record::Drain(scope, drain) => Some((scope.clone(), drain.deadline)),
+                Record::Lease(_) | Record::Instance(_) | Record::Gone(_) | Record::Undrained(_) => None,
+            })
+            .collect();
+        Ok(())
+    }
+
+    /// The next daemon begins: what nobody could do meanwhile counts from here.
+    pub(in crate::sim) fn begin(&mut self, now: Instant) {
+        self.now = now;
+        for id in &self.live {
+            self.leases.get_mut(id).expect("what lives is known").active_at = now;
+        }
+        // What was written down is taken to be there.
+        for seen in self.instances.values_mut().filter(|seen| !seen.gone) {
+            seen.exists_at.get_or_insert(now);
+            seen.runs_at.get_or_insert(now);
+        }
+    }
+
+    fn remember_lease(&mut self, id: &LeaseId, record: Option<&LeaseRecord>) -> Found {
+        let known = self.leases.get_mut(id).expect("it was listed");
+        known.record = if record.is_some() { 0 } else { known.record };
+        match record.map(|record| &record.state) {
+            Some(LeaseRecordState::Executing { instance, granted_at, used, deadline }) => {
+                known.granted = Some((*instance, *granted_at));
+                (known.used, known.deadline, known.ended) = (*used, *deadline, false);
+                self.live.insert(id.clone());
+            }
+            Some(LeaseRecordState::Queued { .. }) => {
+                if let Some((instance, _)) = known.granted.take() {
+                    self.unlend(instance, id);
+                }
+                let known = self.leases.get_mut(id).expect("it was listed");
+                (known.used, known.ended) = (false, false);
+                self.live.insert(id.clone());
+            }
+            Some(LeaseRecordState::Ended { .. }) => known.ended = true,
+            None => {
+                // One that waits on its caller's connection has ended with it.
+                if known.told && !known.ended {
+                    return Err(format!("{id} was told and is forgotten: {known:?}"));
+                }
+                known.ended = true;
+                if let Some((instance, _)) = known.granted {
+                    self.unlend(instance, id);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A grant that nobody has heard of and nothing speaks of has not been.
+    fn unlend(&mut self, instance: InstanceId, lease: &LeaseId) {
+        if let Some(seen) = self.instances.get_mut(&instance)
+            && seen.lent.as_ref() == Some(lease)
+            && !self.leases[lease].told
+        {
+            seen.lent = None;
+        }
+    }
+
+    fn remember_instance(&mut self, id: InstanceId, disk: &Disk) -> Found {
+        let seen = self.instances.get_mut(&id).expect("it was listed");
+        (seen.asked, seen.silences) = (false, 0);
+        match disk.get(&Subject::Instance(id)) {
+            Some(Record::Instance(record)) => {
+                seen.gone = false;
+                match record.state {
+                    InstanceRecordState::Warm { .. } => {
+                        (seen.ready, seen.stop, seen.unseen) = (true, false, true);
+                        let lease = seen.lent.as_ref().map(|lease| &self.leases[lease]);
+                        if let Some(known) = lease.filter(|known| known.ended) {
+                            return Err(format!("{id} was lent, and is warm on the disk: {known:?}"));
+                        }
+                    }
+                    InstanceRecordState::Starting => seen.ordered = true,
+                    InstanceRecordState::Stopping => seen.stop = true,
+                }
+            }
+            Some(_) | None => seen.gone = true,
+        }
+        Ok(())
+    }
+}

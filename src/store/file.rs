@@ -1,0 +1,214 @@
+//! The file: how it is opened, what it looks like inside, and what becomes of a broken one.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
+
+/// The file's name in its folder; SQLite keeps a log and an index beside it.
+pub const FILE: &str = "stoker.db";
+
+/// An operator who looks with `sqlite3` holds a lock for milliseconds.
+const BUSY: Duration = Duration::from_secs(1);
+
+/// Each makes the next version out of the one before; the file's `user_version` counts them. Only ever added to.
+const MIGRATIONS: [&str; 1] = ["
+    CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+    CREATE TABLE lease (
+        id TEXT PRIMARY KEY, pool TEXT NOT NULL, tenant TEXT NOT NULL, class TEXT NOT NULL,
+        state TEXT NOT NULL, reason TEXT, instance TEXT, ended INTEGER NOT NULL,
+        number INTEGER NOT NULL, boot TEXT NOT NULL, at_ns INTEGER NOT NULL, wall_ms INTEGER NOT NULL,
+        version INTEGER NOT NULL, body TEXT NOT NULL);
+    CREATE INDEX lease_ended ON lease (wall_ms) WHERE ended = 1;
+    CREATE TABLE instance (
+        id TEXT PRIMARY KEY, pool TEXT NOT NULL, template TEXT NOT NULL, state TEXT NOT NULL,
+        number INTEGER NOT NULL, boot TEXT NOT NULL, at_ns INTEGER NOT NULL, wall_ms INTEGER NOT NULL,
+        version INTEGER NOT NULL, body TEXT NOT NULL);
+    CREATE TABLE drain (
+        id TEXT PRIMARY KEY,
+        number INTEGER NOT NULL, boot TEXT NOT NULL, at_ns INTEGER NOT NULL, wall_ms INTEGER NOT NULL,
+        version INTEGER NOT NULL, body TEXT NOT NULL);
+    CREATE TABLE aside (
+        wall_ms INTEGER NOT NULL, kind TEXT NOT NULL, id TEXT, why TEXT NOT NULL, body TEXT);
+"];
+
+/// The open file.
+#[derive(Debug)]
+pub struct Store {
+    pub(super) connection: Connection,
+    path: PathBuf,
+    /// Where a broken file was moved that was found in its place.
+    pub set_aside: Option<PathBuf>,
+}
+
+/// Why there is no store.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// Its folder cannot be made, or not kept to its owner.
+    #[error("cannot keep state in `{path}`")]
+    Folder {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// The file cannot be opened, read or written.
+    #[error("cannot use `{path}`")]
+    Sqlite {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// A broken file cannot be moved out of the way.
+    #[error("`{path}` is damaged, and cannot be moved aside")]
+    Stuck {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It was written by a newer program.
+    #[error(
+        "`{path}` is of version {found}, and this program knows {known}: use the newer program, or move it away"
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+        /// Its version.
+        found: i64,
+        /// Ours.
+        known: usize,
+    },
+    /// It belongs to another host.
+    #[error("`{path}` is of host `{found}`, and this is `{host}`: give each its own folder, or move it away")]
+    OtherHost {
+        /// The file.
+        path: PathBuf,
+        /// Its host.
+        found: String,
+        /// Ours.
+        host: String,
+    },
+}
+
+impl Store {
+    /// Opens the store in this folder for this host, and makes what is missing. `stamp` tells a broken file that is
+    /// moved aside from others.
+    ///
+    /// # Errors
+    /// When there can be none; a broken file is no error.
+    pub fn open(folder: &Path, host: &str, stamp: i64) -> Result<Store, StoreError> {
+        let refused = |source| StoreError::Folder { path: folder.to_owned(), source };
+        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(refused)?;
+        fs::set_permissions(folder, Permissions::from_mode(0o700)).map_err(refused)?;
+        let path = folder.join(FILE);
+        let opened = match open_sound(&path) {
+            Err(StoreError::Sqlite { source, .. }) if is_damage(&source) => {
+                let aside = move_aside(&path, stamp)?;
+                open_sound(&path).map(|connection| (connection, Some(aside)))
+            }
+            opened => opened.map(|connection| (connection, None)),
+        };
+        let (connection, set_aside) = opened?;
+        let store = Store { connection, path, set_aside };
+        store.claim(host)?;
+        Ok(store)
+    }
+
+    /// The host whose state is in this folder; `None` where there is none, or none that can be read.
+    pub fn host_of(folder: &Path) -> Option<String> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(folder.join(FILE), flags).ok()?;
+        connection.busy_timeout(BUSY).ok()?;
+        connection.query_row(HOST, [], |row| row.get(0)).ok()
+    }
+
+    /// Where it is.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn failed(&self, source: rusqlite::Error) -> StoreError {
+        StoreError::Sqlite { path: self.path.clone(), source }
+    }
+
+    fn claim(&self, host: &str) -> Result<(), StoreError> {
+        let failed = |source| self.failed(source);
+        let found: Option<String> =
+            self.connection.query_row(HOST, [], |row| row.get(0)).optional().map_err(failed)?;
+        match found {
+            Some(found) if found != host => {
+                Err(StoreError::OtherHost { path: self.path.clone(), found, host: host.to_owned() })
+            }
+            Some(_) => Ok(()),
+            None => {
+                let claimed = self.connection.execute("INSERT INTO meta VALUES ('host', ?1)", [host]);
+                claimed.map(drop).map_err(failed)
+            }
+        }
+    }
+}
+
+const HOST: &str = "SELECT value FROM meta WHERE name = 'host'";
+
+/// Opens a file that reads from end to end, at our version.
+fn open_sound(path: &Path) -> Result<Connection, StoreError> {
+    let failed = |source| StoreError::Sqlite { path: path.to_owned(), source };
+    let connection = Connection::open(path).map_err(failed)?;
+    prepare(&connection).map_err(failed)?;
+    let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;
+    let Some(missing) = usize::try_from(found).ok().and_then(|found| MIGRATIONS.get(found..)) else {
+        return Err(StoreError::Newer { path: path.to_owned(), found, known: MIGRATIONS.len() });
+    };
+    if !missing.is_empty() {
+        let version = MIGRATIONS.len();
+        let steps = missing.concat();
+        let whole = format!("BEGIN IMMEDIATE; {steps} PRAGMA user_version = {version}; COMMIT;");
+        connection.execute_batch(&whole).map_err(failed)?;
+    }
+    Ok(connection)
+}
+
+/// How the file is used; the reasons are in the room's own text.
+fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(BUSY)?;
+    // The first to read the file, so the first to find that it is none.
+    connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
+    connection.pragma_update(None, "synchronous", "NORMAL")?;
+    // The writer moves the log into the file itself, when nobody waits.
+    connection.pragma_update(None, "wal_autocheckpoint", 0)?;
+    // In KiB: the live rows fit, and the daemon stays small.
+    connection.pragma_update(None, "cache_size", -512)?;
+    let sound: String = connection.query_row("PRAGMA quick_check(1)", [], |row| row.get(0))?;
+    if sound == "ok" { Ok(()) } else { Err(damage(sound)) }
+}
+
+fn damage(why: String) -> rusqlite::Error {
+    rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT), Some(why))
+}
+
+fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
+}
+
+/// Moves the file and what SQLite keeps beside it out of the way.
+fn move_aside(path: &Path, stamp: i64) -> Result<PathBuf, StoreError> {
+    let beside = |end: &str| PathBuf::from(format!("{}{end}", path.display()));
+    let aside = beside(&format!(".damaged-{stamp}"));
+    let stuck = |source| StoreError::Stuck { path: path.to_owned(), source };
+    fs::rename(path, &aside).map_err(stuck)?;
+    for end in ["-wal", "-shm"] {
+        match fs::rename(beside(end), format!("{}{end}", aside.display())) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(stuck(error)),
+            Ok(()) | Err(_) => {}
+        }
+    }
+    Ok(aside)
+}

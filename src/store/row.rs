@@ -1,0 +1,251 @@
+//! Records as rows: what operators look for in columns of its own, the whole as JSON beside it.
+//!
+//! Times are nanoseconds since the boot that the row names; [`Kept`] carries them into this one.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use super::clock::Moment;
+use super::end::EndText;
+use crate::control::message::{
+    DrainRecord, End, InstanceId, InstanceRecord, InstanceRecordState, LeaseId, LeaseRecord,
+    LeaseRecordState, LimitsRecord, Process, Scope, Tenant,
+};
+use crate::profile::{ClassName, Kind, PoolName};
+use crate::quantity::Instant;
+
+/// The version of the JSON; a reader takes older ones too.
+pub(super) const VERSION: i64 = 1;
+
+/// Something that was written down, with the moment at which it was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Kept<T> {
+    /// What.
+    pub record: T,
+    /// When, and in which boot.
+    pub written: Moment,
+}
+
+/// An instance with the template it was made from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeptInstance {
+    /// The instance.
+    pub record: InstanceRecord,
+    /// The hash of its template.
+    pub template: String,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct LeaseText {
+    kind: String,
+    class: String,
+    tenant: String,
+    asked_ns: u64,
+    first_use: Duration,
+    idle: Duration,
+    runtime: Duration,
+    runtime_max: Duration,
+    state: StateText,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum StateText {
+    Queued {
+        promised_ns: u64,
+        arrival: u64,
+        deadline_ns: u64,
+    },
+    Executing {
+        instance: String,
+        granted_ns: u64,
+        used: bool,
+        deadline_ns: u64,
+    },
+    Ended {
+        #[serde(with = "EndText")]
+        end: End,
+        at_ns: u64,
+        granted_ns: Option<u64>,
+    },
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct InstanceText {
+    born_ns: u64,
+    process: Option<(u32, u64)>,
+    state: LifeText,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum LifeText {
+    Starting,
+    Warm { since_ns: u64, expires_ns: u64 },
+    Stopping,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct DrainText {
+    since_ns: u64,
+    deadline_ns: u64,
+}
+
+/// The columns of a lease that are there for people, and for finding what must not be lent again.
+pub(super) struct LeaseColumns {
+    pub(super) state: &'static str,
+    pub(super) reason: Option<&'static str>,
+    pub(super) instance: Option<String>,
+    pub(super) ended: bool,
+}
+
+pub(super) fn lease_columns(record: &LeaseRecord) -> LeaseColumns {
+    match &record.state {
+        LeaseRecordState::Queued { .. } => {
+            LeaseColumns { state: "queued", reason: None, instance: None, ended: false }
+        }
+        LeaseRecordState::Executing { instance, .. } => LeaseColumns {
+            state: "executing",
+            reason: None,
+            instance: Some(instance.to_string()),
+            ended: false,
+        },
+        LeaseRecordState::Ended { end, .. } => {
+            LeaseColumns { state: end.code(), reason: Some(end.reason()), instance: None, ended: true }
+        }
+    }
+}
+
+pub(super) const fn instance_state(record: &InstanceRecord) -> &'static str {
+    match record.state {
+        InstanceRecordState::Starting => "starting",
+        InstanceRecordState::Warm { .. } => "warm",
+        InstanceRecordState::Stopping => "stopping",
+    }
+}
+
+pub(super) fn scope_name(scope: &Scope) -> String {
+    match scope {
+        Scope::Host => "host".into(),
+        Scope::Pool(name) => format!("pool {name}"),
+    }
+}
+
+pub(super) fn read_scope(name: &str) -> Option<Scope> {
+    match name.strip_prefix("pool ") {
+        Some(pool) => Some(Scope::Pool(PoolName::new(pool))),
+        None => (name == "host").then_some(Scope::Host),
+    }
+}
+
+fn kind_of(word: &str) -> Option<Kind> {
+    [Kind::Browser, Kind::Sandbox].into_iter().find(|kind| kind.as_str() == word)
+}
+
+impl LeaseText {
+    pub(super) fn of(record: &LeaseRecord) -> LeaseText {
+        let LimitsRecord { first_use, idle, runtime, runtime_max } = record.limits;
+        let state = match &record.state {
+            LeaseRecordState::Queued { promised, arrival, deadline } => StateText::Queued {
+                promised_ns: promised.as_nanos(),
+                arrival: *arrival,
+                deadline_ns: deadline.as_nanos(),
+            },
+            LeaseRecordState::Executing { instance, granted_at, used, deadline } => StateText::Executing {
+                instance: instance.to_string(),
+                granted_ns: granted_at.as_nanos(),
+                used: *used,
+                deadline_ns: deadline.as_nanos(),
+            },
+            LeaseRecordState::Ended { end, at, granted_at } => StateText::Ended {
+                end: end.clone(),
+                at_ns: at.as_nanos(),
+                granted_ns: granted_at.map(Instant::as_nanos),
+            },
+        };
+        LeaseText {
+            kind: record.kind.to_string(),
+            class: record.class.to_string(),
+            tenant: record.tenant.to_string(),
+            asked_ns: record.asked_at.as_nanos(),
+            first_use,
+            idle,
+            runtime,
+            runtime_max,
+            state,
+        }
+    }
+
+    /// The lease, its times carried from when it was written into the boot of `now`.
+    pub(super) fn record(self, id: &str, pool: &str, written: &Moment, now: &Moment) -> Option<LeaseRecord> {
+        let time = |nanos| written.carry(Instant::from_nanos(nanos), now);
+        let state = match self.state {
+            StateText::Queued { promised_ns, arrival, deadline_ns } => {
+                LeaseRecordState::Queued { promised: time(promised_ns), arrival, deadline: time(deadline_ns) }
+            }
+            StateText::Executing { instance, granted_ns, used, deadline_ns } => LeaseRecordState::Executing {
+                instance: instance.parse().ok()?,
+                granted_at: time(granted_ns),
+                used,
+                deadline: time(deadline_ns),
+            },
+            StateText::Ended { end, at_ns, granted_ns } => {
+                LeaseRecordState::Ended { end, at: time(at_ns), granted_at: granted_ns.map(time) }
+            }
+        };
+        Some(LeaseRecord {
+            id: LeaseId(id.into()),
+            pool: PoolName::new(pool),
+            kind: kind_of(&self.kind)?,
+            class: ClassName::new(self.class),
+            tenant: Tenant(self.tenant.into()),
+            asked_at: time(self.asked_ns),
+            limits: LimitsRecord {
+                first_use: self.first_use,
+                idle: self.idle,
+                runtime: self.runtime,
+                runtime_max: self.runtime_max,
+            },
+            state,
+        })
+    }
+}
+
+impl InstanceText {
+    pub(super) fn of(record: &InstanceRecord) -> InstanceText {
+        let state = match record.state {
+            InstanceRecordState::Starting => LifeText::Starting,
+            InstanceRecordState::Warm { since, expires } => {
+                LifeText::Warm { since_ns: since.as_nanos(), expires_ns: expires.as_nanos() }
+            }
+            InstanceRecordState::Stopping => LifeText::Stopping,
+        };
+        let process = record.process.map(|process| (process.pid, process.began));
+        InstanceText { born_ns: record.born.as_nanos(), process, state }
+    }
+
+    pub(super) fn record(self, id: InstanceId, pool: &str, written: &Moment, now: &Moment) -> InstanceRecord {
+        let time = |nanos| written.carry(Instant::from_nanos(nanos), now);
+        let state = match self.state {
+            LifeText::Starting => InstanceRecordState::Starting,
+            LifeText::Warm { since_ns, expires_ns } => {
+                InstanceRecordState::Warm { since: time(since_ns), expires: time(expires_ns) }
+            }
+            LifeText::Stopping => InstanceRecordState::Stopping,
+        };
+        let process = self.process.map(|(pid, began)| Process { pid, began });
+        InstanceRecord { id, pool: PoolName::new(pool), born: time(self.born_ns), process, state }
+    }
+}
+
+impl DrainText {
+    pub(super) fn of(record: &DrainRecord) -> DrainText {
+        DrainText { since_ns: record.since.as_nanos(), deadline_ns: record.deadline.as_nanos() }
+    }
+
+    pub(super) fn record(&self, written: &Moment, now: &Moment) -> DrainRecord {
+        let time = |nanos| written.carry(Instant::from_nanos(nanos), now);
+        DrainRecord { since: time(self.since_ns), deadline: time(self.deadline_ns) }
+    }
+}

@@ -1,0 +1,226 @@
+//! What is written is read again, whatever it is, and what goes wrong stays where it is.
+
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use tempfile::TempDir;
+
+use super::clock::Moment;
+use super::{Batch, Entry, Outcome, Store, StoreError, Writer};
+use crate::control::message::{
+    Cancelled, Deadline, DrainRecord, End, Exit, Failure, InstanceId, InstanceRecord, InstanceRecordState,
+    Interruption, LeaseId, LeaseRecord, LeaseRecordState, LimitsRecord, Process, Record, Scope, Tenant, Why,
+};
+use crate::profile::{ClassName, Kind, PoolName};
+use crate::quantity::{Bytes, Instant, MilliCpu};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn at(seconds: u64) -> Instant {
+    Instant::BOOT.after(SECOND * u32::try_from(seconds).unwrap())
+}
+
+fn now() -> Moment {
+    Moment::now("this")
+}
+
+fn lease(name: &str, state: LeaseRecordState) -> LeaseRecord {
+    LeaseRecord {
+        id: LeaseId(name.into()),
+        pool: PoolName::new("python"),
+        kind: Kind::Sandbox,
+        class: ClassName::new("batch"),
+        tenant: Tenant("ann".into()),
+        asked_at: at(1),
+        limits: LimitsRecord {
+            first_use: SECOND,
+            idle: SECOND * 2,
+            runtime: SECOND * 3,
+            runtime_max: SECOND * 4,
+        },
+        state,
+    }
+}
+
+fn instance(count: u32, state: InstanceRecordState) -> InstanceRecord {
+    let process = (count > 1).then_some(Process { pid: 7, began: 8 });
+    InstanceRecord {
+        id: InstanceId { run: 5, count },
+        pool: PoolName::new("python"),
+        born: at(2),
+        process,
+        state,
+    }
+}
+
+/// Every end and every limit that there is.
+fn ends() -> Vec<End> {
+    let (need, have, limit) = (Bytes::mib(2), Bytes::mib(1), 3);
+    let limits = vec![
+        Why::QueueFull { queued: 3, limit },
+        Why::WaitExpired { waited: SECOND, blocked_by: None },
+        Why::HostDraining,
+        Why::PoolDraining,
+        Why::NeverFits { need, have },
+        Why::MemoryPromised { need, have },
+        Why::MemoryAvailable { need, have },
+        Why::Cpu { need: MilliCpu::new(2), have: MilliCpu::new(1) },
+        Why::MaxInstances { have: 3, limit },
+        Why::Starts { have: 3, limit },
+        Why::Backoff { failures: 2, last: "boom".into(), until: at(9) },
+        Why::NoTelemetry("?".into()),
+        Why::EngineUnreachable("away".into()),
+        Why::NotRecorded("full".into()),
+    ];
+    let behind =
+        limits.iter().map(|why| Why::WaitExpired { waited: SECOND, blocked_by: Some(Box::new(why.clone())) });
+    let refused: Vec<_> = behind.chain(limits.clone()).map(End::Refused).collect();
+    let mut ends = vec![
+        End::Completed,
+        End::Failed(Failure::Died(Exit { code: Some(137) })),
+        End::Failed(Failure::Died(Exit { code: None })),
+        End::Failed(Failure::Vanished),
+        End::Failed(Failure::Overran),
+        End::Cancelled(Cancelled::ByCaller),
+        End::Cancelled(Cancelled::CallerGone),
+        End::Expired(Deadline::FirstUse),
+        End::Expired(Deadline::Idle),
+        End::Expired(Deadline::Runtime),
+        End::Interrupted(Interruption::Drain),
+        End::Interrupted(Interruption::HostLost),
+        End::Interrupted(Interruption::PoolRemoved),
+    ];
+    ends.extend(refused);
+    ends
+}
+
+fn batch(records: impl IntoIterator<Item = Record>) -> Batch {
+    let entry = |(number, record): (u64, Record)| {
+        (record.subject(), Entry { number, record, template: "hash".into() })
+    };
+    (1..).zip(records).map(entry).collect()
+}
+
+#[test]
+fn what_is_written_is_read_again() {
+    let folder = TempDir::new().unwrap();
+    let mut leases = vec![
+        lease("queued", LeaseRecordState::Queued { promised: at(3), arrival: 4, deadline: at(5) }),
+        lease(
+            "executing",
+            LeaseRecordState::Executing {
+                instance: InstanceId { run: 5, count: 9 },
+                granted_at: at(3),
+                used: true,
+                deadline: at(99),
+            },
+        ),
+    ];
+    for (count, end) in ends().into_iter().enumerate() {
+        let state = LeaseRecordState::Ended { end, at: at(7), granted_at: (count % 2 == 0).then(|| at(6)) };
+        leases.push(lease(&format!("ended-{count:02}"), state));
+    }
+    let instances = [
+        instance(1, InstanceRecordState::Starting),
+        instance(2, InstanceRecordState::Warm { since: at(3), expires: at(4) }),
+        instance(3, InstanceRecordState::Stopping),
+    ];
+    let drain = DrainRecord { since: at(3), deadline: at(4) };
+    let scopes = [Scope::Host, Scope::Pool(PoolName::new("python"))];
+    let mut store = Store::open(folder.path(), "host", 0).unwrap();
+    let records = leases.iter().map(|lease| Record::Lease(Box::new(lease.clone())));
+    let records = records.chain(instances.iter().cloned().map(Record::Instance));
+    let records = records.chain(scopes.iter().map(|scope| Record::Drain(scope.clone(), drain)));
+    store.write(&batch(records), &now()).unwrap();
+
+    let found = store.read(&now()).unwrap();
+    let mut read: Vec<_> = found.leases.into_iter().map(|kept| kept.record).collect();
+    read.sort_by(|one, other| one.id.cmp(&other.id));
+    leases.sort_by(|one, other| one.id.cmp(&other.id));
+    assert_eq!(read, leases);
+    let read: Vec<_> = found.instances.into_iter().map(|kept| kept.record).collect();
+    assert!(read.iter().all(|kept| kept.template == "hash"));
+    assert_eq!(read.into_iter().map(|kept| kept.record).collect::<Vec<_>>(), instances);
+    assert_eq!(found.drains.into_iter().map(|kept| kept.record.0).collect::<Vec<_>>(), scopes);
+    assert_eq!((found.last, found.damaged), (leases.len() as u64 + 5, Vec::new()));
+
+    let gone = instances.iter().map(|instance| Record::Gone(instance.id));
+    let rest = gone.chain(scopes.into_iter().map(Record::Undrained));
+    store.write(&batch(rest), &now()).unwrap();
+    drop(store);
+    let mut store = Store::open(folder.path(), "host", 0).unwrap();
+    let found = store.read(&now()).unwrap();
+    assert_eq!((found.instances.len(), found.drains.len(), found.leases.len()), (0, 0, leases.len()));
+}
+
+#[test]
+fn a_lease_that_does_not_read_takes_what_it_may_have_had_with_it() {
+    for (damage, left) in
+        [("body = '{'", 1), ("body = '{', instance = NULL", 0), ("body = '{', ended = 1, instance = NULL", 2)]
+    {
+        let folder = TempDir::new().unwrap();
+        let mut store = Store::open(folder.path(), "host", 0).unwrap();
+        let warm = InstanceRecordState::Warm { since: at(3), expires: at(4) };
+        let state = LeaseRecordState::Executing {
+            instance: InstanceId { run: 5, count: 1 },
+            granted_at: at(3),
+            used: true,
+            deadline: at(9),
+        };
+        let lease = Record::Lease(Box::new(lease("lent", state)));
+        let instances = [1, 2].map(|count| Record::Instance(instance(count, warm)));
+        store.write(&batch(instances.into_iter().chain([lease])), &now()).unwrap();
+        store.connection.execute(&format!("UPDATE lease SET {damage}"), []).unwrap();
+        let found = store.read(&now()).unwrap();
+        assert_eq!(
+            (found.leases.len(), found.instances.len(), found.damaged.len()),
+            (0, left, 1),
+            "{damage}"
+        );
+        let again = store.read(&now()).unwrap();
+        assert_eq!(
+            (again.instances.len(), again.damaged.len()),
+            (left, 0),
+            "{damage}: it is moved aside for good"
+        );
+    }
+}
+
+#[test]
+fn a_newer_file_and_another_hosts_are_left_alone() {
+    let folder = TempDir::new().unwrap();
+    let store = Store::open(folder.path(), "host", 0).unwrap();
+    assert_eq!(Store::host_of(folder.path()).as_deref(), Some("host"));
+    let other = Store::open(folder.path(), "other", 0).unwrap_err();
+    assert!(matches!(other, StoreError::OtherHost { .. }), "{other}");
+    store.connection.pragma_update(None, "user_version", 99).unwrap();
+    drop(store);
+    let newer = Store::open(folder.path(), "host", 0).unwrap_err();
+    assert!(matches!(newer, StoreError::Newer { found: 99, .. }), "{newer}");
+}
+
+#[test]
+fn what_cannot_be_written_is_tried_until_it_is() {
+    let folder = TempDir::new().unwrap();
+    let store = Store::open(folder.path(), "host", 0).unwrap();
+    // A lock that somebody holds is the nearest thing to a full disk that needs no disk.
+    let other = rusqlite::Connection::open(store.path()).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let (writer, ended, outcomes) = start(store);
+    let record = |seconds| Record::Drain(Scope::Host, DrainRecord { since: at(1), deadline: at(seconds) });
+    writer.write(batch([record(2)])).unwrap();
+    assert!(matches!(outcomes.recv().unwrap(), Outcome::Failed(1, _)));
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(outcomes.recv().unwrap(), Outcome::Written(1));
+    drop(writer);
+    ended.wait();
+    let mut store = Store::open(folder.path(), "host", 0).unwrap();
+    assert_eq!(store.read(&now()).unwrap().drains.len(), 1);
+}
+
+fn start(store: Store) -> (Writer, super::LastWrite, Receiver<Outcome>) {
+    let (tell, outcomes) = channel();
+    let (writer, ended) =
+        Writer::start(store, "this".into(), move |outcome| tell.send(outcome).unwrap()).unwrap();
+    (writer, ended, outcomes)
+}

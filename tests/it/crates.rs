@@ -1,0 +1,44 @@
+//! What is built in: every crate from crates.io, under a licence that `deny.toml` allows.
+//!
+//! `make audit` asks cargo-deny for the same and for known faults; this test needs no network and no tool.
+
+use std::process::Command;
+
+use serde_json::Value;
+use spdx::{Expression, ParseMode};
+
+/// Whether a licence expression (SPDX) can be satisfied with these.
+fn allowed(expression: &str, allow: &[&str]) -> bool {
+    // Older crates write `MIT/Apache-2.0`.
+    let parsed = Expression::parse_mode(expression, ParseMode::LAX);
+    parsed.is_ok_and(|parsed| {
+        // An exception only permits more.
+        parsed.evaluate(|licence| licence.license.id().is_some_and(|id| allow.contains(&id.name)))
+    })
+}
+
+#[test]
+fn every_crate_may_be_built_in() {
+    let rules = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/deny.toml")).unwrap();
+    let rules: toml::Table = rules.parse().unwrap();
+    let allow: Vec<&str> =
+        rules["licenses"]["allow"].as_array().unwrap().iter().map(|word| word.as_str().unwrap()).collect();
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.args(["metadata", "--format-version", "1", "--locked", "--offline", "--filter-platform"]);
+    cargo.arg("x86_64-unknown-linux-gnu").current_dir(env!("CARGO_MANIFEST_DIR"));
+    let said = cargo.output().unwrap();
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    let metadata: Value = serde_json::from_slice(&said.stdout).unwrap();
+    let packages = metadata["packages"].as_array().unwrap();
+    assert!(packages.len() > 50, "only {} crates are listed", packages.len());
+    for package in packages.iter().filter(|package| package["name"] != "stoker") {
+        let name = &package["name"];
+        let source = package["source"].as_str().unwrap_or("a folder");
+        assert!(
+            source.starts_with("registry+https://github.com/rust-lang/crates.io-index"),
+            "{name}: {source}"
+        );
+        let licence = package["license"].as_str().unwrap_or_default();
+        assert!(allowed(licence, &allow), "{name}: {licence:?} is not allowed in deny.toml");
+    }
+}
