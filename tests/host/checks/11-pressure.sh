@@ -24,6 +24,8 @@ if said=$(stokerctl acquire browser 2>&1); then fail "a start was allowed: $said
 [[ $said == *"short of memory"* ]] || fail "refused for another reason: $said"
 journalctl -b -o cat STOKER_STATE=tight | grep -q 'memory pressure is tight, was calm: .* available, floor 256 MiB' ||
     fail "the journal does not tell of the level"
+journalctl -b -o cat STOKER_STATE=relief STOKER_REASON=reclaim | grep -q 'relief asks . idle warm instance' ||
+    fail "the journal does not tell that idle ones were asked first"
 journalctl -b -o cat STOKER_STATE=relief STOKER_REASON=stock | grep -q 'relief ends one that is warm, and holds' ||
     fail "the journal does not tell of relief"
 
