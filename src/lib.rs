@@ -8,8 +8,8 @@
 //!
 //! What the product is, in eight sentences; the README names the test that holds each.
 //!
-//! 1. *The host comes first.* No start is allowed that could take what is reserved for it, and missing data is
-//!    never free capacity.
+//! 1. *The host comes first.* No start is allowed that could take what is reserved for it, the kernel holds all
+//!    containers together below it, and missing data is never free capacity.
 //! 2. *One instance, one lease.* What is used is destroyed.
 //! 3. *Every request gets an honest end*, and every state has a deadline.
 //! 4. *Nothing is left behind*: containers, leases, cgroups, files.
@@ -29,7 +29,7 @@
 //! | [`docker`] | instances as containers |
 //! | [`netns`] | sockets inside a container's network namespace |
 //! | [`store`] | records on disk, the clocks they are counted by, and the daemon's lock |
-//! | [`systemd`] | the journal, the service manager, the passed socket, and logind |
+//! | [`systemd`] | the journal, the service manager, the passed socket, logind, and the limits of a slice |
 //! | [`auth`] | who asks |
 //! | [`gateway`] | bytes between a caller and its instance |
 //! | [`api`] | HTTP and JSON on a Unix socket, and the client of it |
@@ -57,6 +57,14 @@
 //! record is written. Where nothing is warm the request waits in its pool's
 //! queue, and the same lines grant it when a start becomes ready. A caller that hangs up leaves the queue; a
 //! grant that cannot be delivered is taken back.
+//!
+//! # One pressure event
+//!
+//! Tasks stand still for memory, and the kernel says so; the measuring thread looks at once and hands in a whole
+//! sample. `control::pressure` moves its level, soon up and late down; while it is not calm admission starts nothing, and
+//! `control::relief` picks who goes: refill and what is warm first, one each settle time. What was ended frees the budget when its
+//! container is gone. When the level is calm again, stock returns one start at a time at first. A host that cannot be
+//! seen moves no level and ends nobody.
 //!
 //! # One kill -9
 //!
@@ -97,8 +105,8 @@
 //! - Instances that were being started when the daemon ended are ended, not taken over: how far they had come is
 //!   known to nobody, and a start costs less than being sure.
 //! - A lost store is not rebuilt from labels: they cannot say whether a container was ever lent, so all are ended.
-//! - The limits of each container and the sums of admission keep the host's reserve; there is no ceiling on all
-//!   containers together yet, and memory that outlives its cgroup is not counted.
+//! - Relief interrupts a lease at once, with two seconds for its processes to end by themselves; it gives no window as a
+//!   drain does, because memory that is short is short now.
 //! - The values of cgroups are read by parsers of our own on files that stay open. `cgroups-rs` says which
 //!   hierarchy there is and where; its values are zero where a file is missing, and zero is not unknown.
 //! - The envelope of an instance is what the profile declares; one that has outgrown it counts with its limit.

@@ -267,6 +267,9 @@ fn status_of(why: &Why) -> StatusCode {
         | Why::Cpu { .. }
         | Why::MaxInstances { .. }
         | Why::Starts { .. }
+        | Why::UnderPressure { .. }
+        | Why::CpuPressure { .. }
+        | Why::Recovering { .. }
         | Why::Backoff { .. }
         | Why::NoTelemetry(_)
         | Why::EngineUnreachable(_)
@@ -285,7 +288,10 @@ fn title_of(why: &Why) -> &'static str {
         Why::MemoryPromised { .. } | Why::MemoryAvailable { .. } => "the host has no memory for it",
         Why::Cpu { .. } => "the host has no processor for it",
         Why::MaxInstances { .. } => "the pool is at its ceiling",
-        Why::Starts { .. } => "too many starts are under way",
+        Why::UnderPressure { .. } => "the host is short of memory",
+        Why::CpuPressure { .. } | Why::Recovering { .. } | Why::Starts { .. } => {
+            "too many starts are under way"
+        }
         Why::Backoff { .. } => "starts of the pool fail",
         Why::NoTelemetry(_) => "the host's state is not known",
         Why::EngineUnreachable(_) => "the container engine does not answer",

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::control::message::{
-    DrainView, End, Engine, HostView, LeaseState, LeaseView, PoolView, Reading, Why,
+    CeilingsView, DrainView, End, Engine, HostView, LeaseState, LeaseView, PoolView, Reading, Why,
 };
 use crate::profile::{Change, Mistake};
 use crate::quantity::{Bytes, Instant, MilliCpu};
@@ -231,6 +231,14 @@ pub struct HostBody {
     pub cpu: FigureBody<CpuBody>,
     /// Stalled time of all tasks of the host.
     pub pressure: FigureBody<PressureBody>,
+    /// How short of memory the host is: `calm`, `tight` or `critical`.
+    pub pressure_level: String,
+    /// For how long it has been that.
+    pub pressure_level_ms: u64,
+    /// What all containers hold together.
+    pub containers: FigureBody<ContainersBody>,
+    /// The hard limits on all containers together.
+    pub ceilings: CeilingsBody,
     /// What containers may have together, where the total is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_limit_bytes: Option<u64>,
@@ -303,6 +311,29 @@ pub struct PressureBody {
     pub cpu_some_permille: u32,
     /// Some task waited for the disk.
     pub io_some_permille: u32,
+}
+
+/// What all containers hold together.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ContainersBody {
+    /// Memory that the kernel cannot take back; what outlived its container included.
+    pub hard_bytes: u64,
+}
+
+/// The hard limits on all containers together, as the kernel holds them.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CeilingsBody {
+    /// `unset`, `stand` or `refused`.
+    pub state: String,
+    /// Why one could not be set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detail: Option<String>,
+    /// The most memory, where they stand.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory_bytes: Option<u64>,
+    /// The part of busy processors, where they stand; the host's other services together have 100.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_weight: Option<u32>,
 }
 
 /// The answer to a reload.
@@ -477,12 +508,32 @@ impl From<&HostView> for HostBody {
                 cpu_some_permille: pressure.cpu_some.get(),
                 io_some_permille: pressure.io_some.get(),
             }),
+            pressure_level: view.shortage.level.code().into(),
+            pressure_level_ms: millis(view.shortage.lasting),
+            containers: figure(&view.slice, now, |slice| ContainersBody { hard_bytes: slice.hard.get() }),
+            ceilings: CeilingsBody::from(&view.ceilings),
             memory_limit_bytes: view.memory_limit.map(Bytes::get),
             memory_promised_bytes: view.memory_promised.get(),
             floor_bytes: view.floor.map(Bytes::get),
             starting: view.starts.0,
             max_starts: view.starts.1,
             drain: view.drain.as_ref().map(|drain| drain_answer(drain, now)),
+        }
+    }
+}
+
+impl From<&CeilingsView> for CeilingsBody {
+    fn from(view: &CeilingsView) -> CeilingsBody {
+        let (state, detail, stand) = match view {
+            CeilingsView::Unset => ("unset", None, None),
+            CeilingsView::Stand(stand) => ("stand", None, Some(stand)),
+            CeilingsView::Refused(why) => ("refused", Some(why.clone()), None),
+        };
+        CeilingsBody {
+            state: state.into(),
+            detail,
+            memory_bytes: stand.map(|stand| stand.memory.get()),
+            cpu_weight: stand.map(|stand| stand.cpu_weight),
         }
     }
 }

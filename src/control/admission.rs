@@ -17,13 +17,13 @@ use super::budget::{self, OVERHEAD, Promised};
 use super::host::Belief;
 use super::message::{Engine, Verdict, Why};
 use super::pool::Pool;
-use crate::profile::{Class, ClassName, Host};
+use crate::profile::{Class, ClassName, Host, HostProfile};
 use crate::quantity::{Bytes, Instant};
 
 /// What the host as a whole says of a further start.
 #[derive(Debug)]
 pub(super) struct Room<'a> {
-    pub(super) host: &'a Host,
+    pub(super) profile: &'a HostProfile,
     pub(super) belief: &'a Belief,
     pub(super) promised: Promised,
     /// What is left to those that are served before.
@@ -64,17 +64,19 @@ pub(super) fn request(
 /// How many more instances of this pool there is room for, were they started one after the other.
 pub(super) fn startable(pool: &Pool, room: &Room<'_>, now: Instant) -> u32 {
     let (memory, cpu) = (room.belief.memory.reading(now), room.belief.cpu.reading(now));
-    let (Ok(memory), Ok(cpu)) = (memory.known(), cpu.known()) else {
+    let slice = room.belief.slice.reading(now);
+    let (Ok(memory), Ok(slice), Ok(cpu)) = (memory.known(), slice.known(), cpu.known()) else {
         return 0;
     };
     if objection_of_pool(pool, room.belief, now).is_some() {
         return 0;
     }
-    let Room { host, promised, .. } = room;
-    let unpromised = budget::unpromised(host, memory, promised);
-    let ledger = unpromised.saturating_sub(promised.slack.max(budget::slack(&pool.spec)));
-    let memory = ledger.min(budget::spare(host, memory, promised)).get() / need_of(pool).get();
-    let cpu = budget::unpromised_cpu(host, cpu, promised).get();
+    let Room { profile, promised, .. } = room;
+    let has = budget::Has { profile, memory, slice };
+    let ledger = has.unpromised(promised).saturating_sub(promised.slack.max(budget::slack(&pool.spec)));
+    let by_ledger = ledger.get().checked_div(pool.spec.memory_expect.get()).unwrap_or(0);
+    let memory = by_ledger.min(has.spare(promised).get() / need_of(pool).get());
+    let cpu = budget::unpromised_cpu(&profile.host, cpu, promised).get();
     let cpu = cpu.checked_div(pool.spec.template.cpus.get()).unwrap_or(cpu);
     // A reload may have lowered the ceiling below what there is.
     let free = pool.spec.max_instances.saturating_sub(pool.total());
@@ -83,14 +85,20 @@ pub(super) fn startable(pool: &Pool, room: &Room<'_>, now: Instant) -> u32 {
 
 /// Whether not even an empty host has room for one instance that grows to its limit; `None` also where the
 /// host's size is not known.
-pub(super) fn never_fits(pool: &Pool, host: &Host, belief: &Belief, now: Instant) -> Option<Why> {
+pub(super) fn never_fits(pool: &Pool, profile: &HostProfile, belief: &Belief, now: Instant) -> Option<Why> {
     let memory = belief.memory.reading(now);
-    let have = budget::memory_limit(host, memory.known().ok()?);
-    let need = need_alone(pool);
+    let have = budget::memory_limit(profile, memory.known().ok()?);
+    let need = pool.spec.template.memory_max;
     (need > have).then_some(Why::NeverFits { need, have })
 }
 
-/// What of the engine and the pool itself keeps one more instance from being started now.
+/// Whether memory is too short for a request that would need a start: none is warm, and none on its way.
+pub(super) fn pressed(pool: &Pool, belief: &Belief, now: Instant) -> Option<Why> {
+    let needs_a_start = pool.ready.is_empty() && pool.queue.len() >= pool.counts.starting;
+    belief.gauge.objection(now).filter(|_| needs_a_start)
+}
+
+/// What of the engine, the pool itself and memory's pressure keeps one more instance from being started now.
 pub(super) fn objection_of_pool(pool: &Pool, belief: &Belief, now: Instant) -> Option<Why> {
     if let Engine::Unreachable(why) = &belief.engine {
         return Some(Why::EngineUnreachable(why.clone()));
@@ -99,7 +107,10 @@ pub(super) fn objection_of_pool(pool: &Pool, belief: &Belief, now: Instant) -> O
         return Some(why);
     }
     let (have, limit) = (pool.total(), pool.spec.max_instances);
-    (have >= limit).then_some(Why::MaxInstances { have, limit })
+    if have >= limit {
+        return Some(Why::MaxInstances { have, limit });
+    }
+    belief.gauge.objection(now)
 }
 
 /// Whether as many starts are under way as may be.
@@ -126,6 +137,9 @@ impl Why {
             | Why::MaxInstances { .. }
             | Why::Starts { .. }
             | Why::Backoff { .. }
+            | Why::UnderPressure { .. }
+            | Why::CpuPressure { .. }
+            | Why::Recovering { .. }
             | Why::NoTelemetry(_)
             | Why::EngineUnreachable(_)
             | Why::NotRecorded(_) => false,
@@ -139,18 +153,23 @@ fn memory_objection(pool: &Pool, room: &Room<'_>, now: Instant) -> Option<Why> {
         Ok(memory) => memory,
         Err(why) => return Some(Why::NoTelemetry(format!("memory: {why}"))),
     };
-    let (need, have) = (need_alone(pool), budget::memory_limit(room.host, memory));
-    if need > have {
-        return Some(Why::NeverFits { need, have });
+    if let Some(why) = never_fits(pool, room.profile, room.belief, now) {
+        return Some(why);
     }
-    let need = need_of(pool).saturating_add(room.ahead.memory);
+    let reading = room.belief.slice.reading(now);
+    let slice = match reading.known() {
+        Ok(slice) => slice,
+        Err(why) => return Some(Why::NoTelemetry(format!("memory of all containers: {why}"))),
+    };
+    let has = budget::Has { profile: room.profile, memory, slice };
     let slack = room.promised.slack.max(room.ahead.slack).max(budget::slack(&pool.spec));
-    let with_slack = need.saturating_add(slack);
-    let have = budget::unpromised(room.host, memory, &room.promised);
-    if with_slack > have {
-        return Some(Why::MemoryPromised { need: with_slack, have });
+    let need = pool.spec.memory_expect.saturating_add(room.ahead.memory).saturating_add(slack);
+    let have = has.unpromised(&room.promised);
+    if need > have {
+        return Some(Why::MemoryPromised { need, have });
     }
-    let have = budget::spare(room.host, memory, &room.promised);
+    let need = need_of(pool).saturating_add(room.ahead.growth);
+    let have = has.spare(&room.promised);
     (need > have).then_some(Why::MemoryAvailable { need, have })
 }
 
@@ -161,16 +180,11 @@ fn cpu_objection(pool: &Pool, room: &Room<'_>, now: Instant) -> Option<Why> {
         Err(why) => return Some(Why::NoTelemetry(format!("cpu: {why}"))),
     };
     let need = pool.spec.template.cpus.saturating_add(room.ahead.cpu);
-    let have = budget::unpromised_cpu(room.host, cpu, &room.promised);
+    let have = budget::unpromised_cpu(&room.profile.host, cpu, &room.promised);
     (need > have).then_some(Why::Cpu { need, have })
 }
 
 /// What one more instance costs the host.
 fn need_of(pool: &Pool) -> Bytes {
     pool.spec.memory_expect.saturating_add(OVERHEAD)
-}
-
-/// What one alone on the host may come to need: its slack included, all that its limit lets it have.
-fn need_alone(pool: &Pool) -> Bytes {
-    need_of(pool).saturating_add(budget::slack(&pool.spec))
 }

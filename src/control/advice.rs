@@ -54,6 +54,7 @@ impl Ends {
             Why::HostDraining | Why::PoolDraining | Why::NoTelemetry(_) | Why::EngineUnreachable(_) => {
                 LONGEST
             }
+            Why::UnderPressure { until, .. } => until.since(now),
             // The store tries again each second.
             Why::NotRecorded(_) => STORE_AGAIN,
             Why::Backoff { until, .. } => self.pace(now, queued, start).max(until.since(now)),
@@ -66,6 +67,8 @@ impl Ends {
             | Why::MemoryAvailable { .. }
             | Why::Cpu { .. }
             | Why::MaxInstances { .. }
+            | Why::CpuPressure { .. }
+            | Why::Recovering { .. }
             | Why::Starts { .. } => self.pace(now, queued, start),
         };
         Some(spread(wait.min(LONGEST), lease))

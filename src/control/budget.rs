@@ -1,24 +1,27 @@
 //! Who holds how much, and what the host has for them.
 //!
-//! Two pictures of the same memory. The *ledger* adds what every instance may come to need and compares it
-//! with the host's total less the reserve, and leaves *slack* for one instance, whichever may outgrow its
-//! expectation the furthest, to grow to its limit without another being killed:
+//! Two pictures of the same memory. The *ledger* adds what every instance may come to need and what outlived its
+//! container, compares it with what the kernel lets all containers have, and leaves *slack* for one instance,
+//! whichever may outgrow its expectation the furthest, to grow to its limit without another being killed:
 //!
 //! ```text
-//! sum + new + slack <= total - reserve        slack = max(memory_max - memory_expect)
+//! limit    = total - reserve - max_instances * overhead        the slice's hard ceiling (`ceiling`)
+//! ledger     sum + residual + new + slack  <=  limit           slack = max(memory_max - memory_expect)
+//!                                                              residual = max(0, slice's hard - sum of hard)
+//! measured   min(available - floor, limit - slice's hard) - growth  >=  new + overhead
 //! ```
 //!
-//! It holds even if all grow to what is expected and one beyond. The *measured* one begins
-//! with what the kernel says is available now and takes away what the instances have still to grow: it
-//! holds even if somebody outside our containers eats the host. A start must fit both.
+//! The first holds even if all grow to what is expected and one beyond. The *measured* one begins with what the
+//! kernel says there is now, on the host and below the ceiling, and takes away what the instances have still to
+//! grow: it holds even if somebody outside our containers eats the host. A start must fit both.
 //!
 //! The sums are taken anew each time a start is wished for: a few hundred additions, and nothing to drift.
 //!
 //! Not here: the verdict (`admission`).
 
 use super::envelope::Share;
-use super::message::{HostCpu, HostMemory};
-use crate::profile::{Host, Pool};
+use super::message::{HostCpu, HostMemory, SliceMemory};
+use crate::profile::{Host, HostProfile, Pool};
 use crate::quantity::{Bytes, MilliCpu};
 
 /// What one instance costs outside its own cgroup: the engine's shim. About 10 MiB each on Docker 20.10.
@@ -31,6 +34,8 @@ pub(super) struct Promised {
     pub(super) memory: Bytes,
     /// What of it is not held yet.
     pub(super) growth: Bytes,
+    /// What the instances hold, as far as that is known.
+    pub(super) held: Bytes,
     /// The sum of their `cpus`.
     pub(super) cpu: MilliCpu,
     /// The furthest that one of them may outgrow its expectation.
@@ -40,7 +45,8 @@ pub(super) struct Promised {
 impl Promised {
     /// Adds one instance of this pool.
     pub(super) fn add(&mut self, share: Share, pool: &Pool) {
-        self.memory = self.memory.saturating_add(share.promised).saturating_add(OVERHEAD);
+        self.memory = self.memory.saturating_add(share.promised);
+        self.held = self.held.saturating_add(share.held);
         self.growth = self.growth.saturating_add(share.growth);
         self.cpu = self.cpu.saturating_add(pool.template.cpus);
         self.slack = self.slack.max(slack(pool));
@@ -50,6 +56,7 @@ impl Promised {
     pub(super) fn join(&mut self, other: Promised) {
         self.memory = self.memory.saturating_add(other.memory);
         self.growth = self.growth.saturating_add(other.growth);
+        self.held = self.held.saturating_add(other.held);
         self.cpu = self.cpu.saturating_add(other.cpu);
         self.slack = self.slack.max(other.slack);
     }
@@ -60,20 +67,37 @@ pub(super) fn slack(pool: &Pool) -> Bytes {
     pool.template.memory_max.saturating_sub(pool.memory_expect)
 }
 
-/// What the host has for containers, in all.
-pub(super) fn memory_limit(host: &Host, memory: &HostMemory) -> Bytes {
-    memory.total.saturating_sub(host.reserve_memory.of(memory.total))
+/// What the host has for containers, in all: also the slice's hard ceiling, so each instance's cost outside the
+/// slice is taken off first.
+pub(super) fn memory_limit(profile: &HostProfile, memory: &HostMemory) -> Bytes {
+    let instances: u64 = profile.pools.values().map(|pool| u64::from(pool.max_instances)).sum();
+    let outside = Bytes::new(OVERHEAD.get().saturating_mul(instances));
+    memory.total.saturating_sub(profile.host.reserve_memory.of(memory.total)).saturating_sub(outside)
 }
 
-/// What of that is not promised yet.
-pub(super) fn unpromised(host: &Host, memory: &HostMemory, promised: &Promised) -> Bytes {
-    memory_limit(host, memory).saturating_sub(promised.memory)
+/// What the host has, as measured.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Has<'a> {
+    pub(super) profile: &'a HostProfile,
+    pub(super) memory: &'a HostMemory,
+    pub(super) slice: &'a SliceMemory,
 }
 
-/// What is available above the floor once all have grown as far as they may.
-pub(super) fn spare(host: &Host, memory: &HostMemory, promised: &Promised) -> Bytes {
-    let above_floor = memory.available.saturating_sub(host.floor.of(memory.total));
-    above_floor.saturating_sub(promised.growth)
+impl Has<'_> {
+    /// What of the limit is not promised yet, nor held by what outlived its container.
+    pub(super) fn unpromised(&self, promised: &Promised) -> Bytes {
+        let residual = self.slice.hard.saturating_sub(promised.held);
+        let limit = memory_limit(self.profile, self.memory);
+        limit.saturating_sub(promised.memory).saturating_sub(residual)
+    }
+
+    /// What is available above the floor and below the ceiling, once all have grown as far as they may.
+    pub(super) fn spare(&self, promised: &Promised) -> Bytes {
+        let floor = self.profile.host.floor.of(self.memory.total);
+        let above_floor = self.memory.available.saturating_sub(floor);
+        let below_ceiling = memory_limit(self.profile, self.memory).saturating_sub(self.slice.hard);
+        above_floor.min(below_ceiling).saturating_sub(promised.growth)
+    }
 }
 
 /// What the processors can still be promised.

@@ -89,15 +89,16 @@ impl Controller {
             (None, Some(_)) => Some(Why::PoolDraining),
             (None, None) => None,
         };
-        let never = admission::never_fits(pool, &self.profile.host, &self.belief, self.now);
+        let never = admission::never_fits(pool, &self.profile, &self.belief, self.now);
+        let unwritten = self.records.trouble.clone().map(Why::NotRecorded);
+        let barred =
+            draining.or(never).or(unwritten).or_else(|| admission::pressed(pool, &self.belief, self.now));
         let startable = || {
-            let (host, promised) = (&self.profile.host, self.promised());
-            let room = Room { host, belief: &self.belief, promised, ahead: Promised::default() };
+            let (profile, promised) = (&self.profile, self.promised());
+            let room = Room { profile, belief: &self.belief, promised, ahead: Promised::default() };
             admission::startable(pool, &room, self.now)
         };
         let class_of = (&class_name, &class);
-        let unwritten = self.records.trouble.clone().map(Why::NotRecorded);
-        let barred = draining.or(never).or(unwritten);
         let verdict = admission::request(pool, class_of, wait.is_zero(), barred, startable);
         if let Verdict::Refuse(why) = verdict {
             return self.refuse(call, request, class_name, why);

@@ -11,6 +11,9 @@ use super::message::{CallId, End, InstanceId, LeaseId, Output, Record, Refusal, 
 use super::pool::Life;
 use super::timer::Timer;
 
+/// When memory is short, what is to give it back gets no longer than this to end by itself.
+const SHORT_GRACE: Duration = Duration::from_secs(2);
+
 impl Controller {
     /// Ends a lease for its own reasons: what it used is destroyed.
     pub(super) fn end_lease(&mut self, id: &LeaseId, end: End) {
@@ -113,6 +116,7 @@ impl Controller {
             | StopReason::Unanswering
             | StopReason::Unknown
             | StopReason::Interrupted => Duration::ZERO,
+            StopReason::Pressure => pool.spec.deadlines.stop_timeout.min(SHORT_GRACE),
         };
         if matches!(pool.instances[&id].life, Life::Stopping { .. }) {
             return;

@@ -18,12 +18,15 @@ pub(super) struct Share {
     pub(super) promised: Bytes,
     /// What of that it does not hold yet: its part of what MemAvailable will still lose.
     pub(super) growth: Bytes,
+    /// What it holds now, as far as that is known; all that it may hold where it is not.
+    pub(super) held: Bytes,
 }
 
 impl Share {
     /// One that does not exist yet: what it costs outside its cgroup is not taken yet, either.
     pub(super) fn of_new(pool: &Pool) -> Share {
-        Share { promised: pool.memory_expect, growth: pool.memory_expect.saturating_add(OVERHEAD) }
+        let expect = pool.memory_expect;
+        Share { promised: expect, growth: expect.saturating_add(OVERHEAD), held: Bytes::ZERO }
     }
 
     /// One that exists, or will. One that is not there yet, or not for long, counts as a new one; one that
@@ -41,9 +44,9 @@ impl Share {
         match memory.reading(now) {
             Reading::Fresh(held, _) | Reading::Stale(held, _) => {
                 let envelope = if held > pool.memory_expect { max } else { pool.memory_expect };
-                Share { promised: envelope.max(held), growth: envelope.saturating_sub(held) }
+                Share { promised: envelope.max(held), growth: envelope.saturating_sub(held), held }
             }
-            Reading::Unknown(_) => Share { promised: max, growth: max },
+            Reading::Unknown(_) => Share { promised: max, growth: max, held: max },
         }
     }
 

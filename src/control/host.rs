@@ -5,12 +5,16 @@
 //! then unknown. Unknown may block growth, a shrink or a kill; it never causes one and never raises
 //! what is admitted. That rule stands here, in [`Figure::reading`], and nowhere else.
 //!
-//! Not here: reading anything (`measure`), and what follows from it (`admission`, `budget`).
+//! Not here: reading anything (`measure`), the level of pressure (`pressure`), and what follows from them
+//! (`admission`, `budget`, `relief`).
 
 use std::time::Duration;
 
-use super::message::{Engine, HostCpu, HostMemory, InstanceId, Pressure, Read, Reading, Sample, Unread};
-use crate::quantity::Instant;
+use super::message::{
+    Engine, HostCpu, HostMemory, InstanceId, Pressure, Read, Reading, Sample, SliceMemory, Unread,
+};
+use super::pressure::Gauge;
+use crate::quantity::{Instant, Permille};
 
 /// The daemon looks once a second (`measure`); two looks may be missed before a figure is old.
 const STALE_AFTER: Duration = Duration::from_secs(3);
@@ -59,6 +63,11 @@ impl<T: Clone> Figure<T> {
         }
     }
 
+    /// What was read just now, and nothing older.
+    pub(super) fn read_at(&self, now: Instant) -> Option<&T> {
+        self.last.as_ref().filter(|(_, at)| *at == now && self.trouble.is_none()).map(|(value, _)| value)
+    }
+
     /// Whether nobody has tried to read it yet.
     pub(super) fn never_tried(&self) -> bool {
         self.last.is_none() && self.trouble.is_none()
@@ -87,6 +96,14 @@ pub(super) struct Belief {
     pub(super) cpu: Figure<HostCpu>,
     /// Its stalls.
     pub(super) pressure: Figure<Pressure>,
+    /// What all containers hold.
+    pub(super) slice: Figure<SliceMemory>,
+    /// How the slice stalls for memory.
+    pub(super) slice_stalled: Figure<Permille>,
+    /// Whether a container can be asked to give memory back.
+    pub(super) reclaims: bool,
+    /// How short of memory the host is.
+    pub(super) gauge: Gauge,
     /// The engine.
     pub(super) engine: Engine,
     /// Whether the journal was told that memory is known.
@@ -102,6 +119,10 @@ impl Belief {
             memory: Figure::default(),
             cpu: Figure::default(),
             pressure: Figure::default(),
+            slice: Figure::default(),
+            slice_stalled: Figure::default(),
+            reclaims: false,
+            gauge: Gauge::default(),
             engine: Engine::Unreachable("not asked yet".into()),
             told_known: true,
             told_lost: false,
@@ -113,6 +134,9 @@ impl Belief {
         self.memory.take(now, sample.memory);
         self.cpu.take(now, sample.cpu);
         self.pressure.take(now, sample.pressure);
+        self.slice.take(now, sample.slice);
+        self.slice_stalled.take(now, sample.slice_stalled);
+        self.reclaims = sample.reclaims;
         sample.instances.into_iter().map(|(id, seen)| (id, seen.memory)).collect()
     }
 

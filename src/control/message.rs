@@ -1,16 +1,19 @@
 //! Every word spoken to the controller or by it. Reading this page is reading the product.
 //!
-//! What it shows of itself is in `views`, what it tells the journal in `events`, what it writes down in `records`.
+//! What it shows of itself is in `views`, what it tells the journal in `events`, what it writes down in `records`, and
+//! what concerns memory pressure in `pressure`.
 //!
 //! [`Input`] is what the world, the callers and the operator say; [`Output`] is what the controller
 //! wants done or said. What is seen ([`Sample`], [`Listing`], [`News`]) is whole and never a
 //! difference, so that a word that was lost is healed by the next. A refusal is an answer, not an error.
 
 mod events;
+mod pressure;
 mod records;
 mod views;
 
 pub use events::{Event, StopReason, What};
+pub use pressure::{Ceilings, CeilingsView, Level, PressureView, Shortage, SliceMemory, Tier, Victim};
 pub use records::{
     DrainRecord, InstanceRecord, InstanceRecordState, LeaseRecord, LeaseRecordState, LimitsRecord, Process,
     Record, Recovered, Subject,
@@ -103,6 +106,8 @@ pub enum Input {
     Call(CallId, Call),
     /// The caller of an unanswered call is gone.
     HungUp(CallId),
+    /// These ceilings stand, or why one of them does not, in one line.
+    Ceilings(Result<Ceilings, String>),
     /// What an earlier daemon wrote down; the first word of all, where there is a store.
     Recovered(Box<Recovered>),
     /// All records up to this number are written.
@@ -120,6 +125,12 @@ pub struct Sample {
     pub cpu: Read<HostCpu>,
     /// Stalled time of all tasks of the host.
     pub pressure: Read<Pressure>,
+    /// What all containers hold together, what outlived its container included.
+    pub slice: Read<SliceMemory>,
+    /// The share of the last ten seconds in which all tasks of the slice waited for memory.
+    pub slice_stalled: Read<Permille>,
+    /// Whether the kernel takes memory back from a container when asked (`memory.reclaim`).
+    pub reclaims: bool,
     /// Each instance that could be looked for; one that is missing was not measured.
     pub instances: BTreeMap<InstanceId, InstanceUse>,
 }
@@ -354,6 +365,10 @@ pub enum Output {
         /// The lease that it is lent to, if it is.
         lease: Option<LeaseId>,
     },
+    /// Ask the kernel to take back from this idle warm instance what it can.
+    Reclaim(InstanceId),
+    /// Make these the hard limits on all containers together, and keep them so.
+    Ceilings(Ceilings),
     /// Write this down; all records of one word are written together or not at all.
     Record(u64, Record),
     /// Answer this call.
@@ -472,6 +487,29 @@ pub enum Why {
         last: String,
         /// When the next one is tried.
         until: Instant,
+    },
+    /// The host is short of memory; not before this instant is it otherwise.
+    UnderPressure {
+        /// The figures.
+        shortage: Shortage,
+        /// When the level may fall, at the earliest.
+        until: Instant,
+    },
+    /// The processors are so busy that fewer starts at once are enough.
+    CpuPressure {
+        /// The share of the last ten seconds in which some task waited for a processor.
+        stalled: Permille,
+        /// Starts under way.
+        have: u32,
+        /// How many may be: for who waits half of `max_starts`, for stock one.
+        limit: u32,
+    },
+    /// Memory was short lately, and stock returns step by step.
+    Recovering {
+        /// Starts under way.
+        have: u32,
+        /// How many may be, for stock.
+        limit: u32,
     },
     /// The host's memory is not known.
     NoTelemetry(String),

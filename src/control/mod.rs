@@ -3,9 +3,10 @@
 //! ```text
 //!              Input                    Output
 //! measure ---> Sample                   Start, Stop, Probe, Adopt ---> docker
-//! docker  ---> Listed, Instance         Reply                     ---> api
-//! api     ---> Call, HungUp             Record                    ---> store
-//! store   ---> Recovered, Recorded      Tell                      ---> journal
+//! docker  ---> Listed, Instance         Reclaim, Ceilings         ---> the kernel, systemd
+//! api     ---> Call, HungUp             Reply                     ---> api
+//! store   ---> Recovered, Recorded      Record                    ---> store
+//! daemon  ---> Ceilings                 Tell                      ---> journal
 //! clock   ---> Tick
 //! ```
 //!
@@ -24,6 +25,7 @@ mod admission;
 mod advice;
 mod budget;
 mod calls;
+mod ceiling;
 mod check;
 mod drain;
 mod ending;
@@ -34,9 +36,11 @@ pub mod message;
 mod news;
 mod placement;
 mod pool;
+mod pressure;
 mod queue;
 mod records;
 mod recover;
+mod relief;
 mod reload;
 mod scaling;
 mod settle;
@@ -47,12 +51,14 @@ pub mod words;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+use self::ceiling::Ceiling;
 use self::drain::Drain;
 use self::host::Belief;
 use self::lease::Lease;
 use self::message::{CallId, Event, Input, InstanceId, LeaseId, Output, Reply, What};
 use self::pool::Pool;
 use self::records::Records;
+use self::relief::Relief;
 use self::timer::{Timer, Timers};
 use crate::profile::{self, HostProfile, PoolName};
 use crate::quantity::Instant;
@@ -79,6 +85,8 @@ pub struct Controller {
     /// Containers that were listed and belong to nobody, and when they were first seen.
     strangers: BTreeMap<InstanceId, Instant>,
     drain: Option<Drain>,
+    relief: Relief,
+    ceiling: Ceiling,
     records: Records,
     timers: Timers,
     out: VecDeque<Output>,
@@ -109,6 +117,8 @@ impl Controller {
             calls: BTreeMap::new(),
             strangers: BTreeMap::new(),
             drain: None,
+            relief: Relief::default(),
+            ceiling: Ceiling::new(),
             records: Records::default(),
             timers,
             out: VecDeque::new(),
@@ -137,6 +147,7 @@ impl Controller {
             Input::Active(lease, at) => self.take_activity(&lease, at),
             Input::Call(call, asked) => self.take_call(call, asked),
             Input::HungUp(call) => self.take_hang_up(call),
+            Input::Ceilings(heard) => self.take_ceilings(heard),
             Input::Recovered(recovered) => self.take_recovered(*recovered),
             Input::Recorded(upto) => self.take_recorded(upto),
             Input::RecordFailed(upto, why) => self.take_record_failed(upto, &why),

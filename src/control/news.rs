@@ -33,6 +33,7 @@ impl Controller {
             }
         }
         self.timers.set(Timer::Telemetry, Belief::unknown_at(now));
+        self.take_pressure();
     }
 
     pub(super) fn take_engine(&mut self, engine: Engine) {

@@ -78,6 +78,8 @@ impl Records {
             | Output::Stop { .. }
             | Output::Probe { .. }
             | Output::Adopt { .. }
+            | Output::Reclaim(_)
+            | Output::Ceilings(_)
             | Output::Record(..) => true,
         });
         self.held.len() < before
@@ -182,7 +184,12 @@ impl Controller {
                 }
                 // An instance that was never asked for was not started, either.
                 Output::Tell(_) => {}
-                Output::Stop { .. } | Output::Probe { .. } | Output::Adopt { .. } | Output::Record(..) => {
+                Output::Stop { .. }
+                | Output::Probe { .. }
+                | Output::Adopt { .. }
+                | Output::Reclaim(_)
+                | Output::Ceilings(_)
+                | Output::Record(..) => {
                     unreachable!("these wait for no record")
                 }
             }

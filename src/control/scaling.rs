@@ -58,6 +58,11 @@ impl Demand {
         u32::try_from(self.arrivals.len() - self.outdated(now)).unwrap_or(u32::MAX).clamp(warm.min, warm.max)
     }
 
+    /// How many arrived in the last minute; no more than `warm.max` are known.
+    pub(super) fn lately(&self, now: Instant) -> usize {
+        self.arrivals.len() - self.outdated(now)
+    }
+
     /// When the stock next becomes smaller without anything happening; `None` where it is at its least.
     pub(super) fn shrinks_at(&self, now: Instant, warm: &Warm) -> Option<Instant> {
         if self.stock(now, warm) == warm.min {

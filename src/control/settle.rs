@@ -23,6 +23,7 @@ impl Controller {
             self.fire(timer);
         }
         self.watch_telemetry();
+        self.watch_ceilings();
         self.serve_all();
         self.stop_surplus();
         self.start_wanted();
@@ -254,15 +255,18 @@ impl Controller {
         while let Some((urgency, next)) = wishes.iter().min().cloned() {
             wishes.retain(|(_, name)| *name != next);
             let pool = &self.pools[&next];
+            let refill = matches!(urgency, Urgency::Refill(_) | Urgency::Exchange);
             let unwritten = self.records.trouble.clone().map(Why::NotRecorded);
             let objection = unwritten
                 .or_else(|| admission::objection_of_pool(pool, &self.belief, now))
                 .or_else(|| admission::objection_of_starts(&self.profile.host, starting))
                 .or_else(|| {
+                    self.belief.gauge.objection_to_more(now, (starting, self.profile.host.max_starts), refill)
+                })
+                .or_else(|| {
                     let promised = *promised.get_or_insert_with(|| self.promised());
-                    let refill = matches!(urgency, Urgency::Refill(_) | Urgency::Exchange);
                     let ahead = if refill { ahead } else { Promised::default() };
-                    let room = Room { host: &self.profile.host, belief: &self.belief, promised, ahead };
+                    let room = Room { profile: &self.profile, belief: &self.belief, promised, ahead };
                     admission::objection_of_host(pool, &room, now)
                 });
             if let Some(why) = objection {

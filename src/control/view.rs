@@ -7,7 +7,7 @@ use super::Controller;
 use super::budget;
 use super::drain::Drain;
 use super::lease::{Lease, State};
-use super::message::{DrainView, Engine, HostView, LeaseState, LeaseView, PoolView, Summary};
+use super::message::{DrainView, Engine, HostView, LeaseState, LeaseView, PoolView, PressureView, Summary};
 use super::pool::{Life, Pool};
 use crate::quantity::Bytes;
 
@@ -92,8 +92,9 @@ impl Controller {
     pub(super) fn view_host(&self) -> HostView {
         let now = self.now;
         let memory = self.belief.memory.reading(now);
-        let host = &self.profile.host;
-        let limit: Option<Bytes> = memory.known().ok().map(|memory| budget::memory_limit(host, memory));
+        let (host, gauge) = (&self.profile.host, &self.belief.gauge);
+        let limit: Option<Bytes> =
+            memory.known().ok().map(|memory| budget::memory_limit(&self.profile, memory));
         let floor = memory.known().ok().map(|memory| host.floor.of(memory.total));
         let (mut starting, mut leased, mut total) = (0, 0, 0);
         for pool in self.pools.values() {
@@ -114,6 +115,12 @@ impl Controller {
                 && self.pools.values().all(stocked),
             cpu: self.belief.cpu.reading(now),
             pressure: self.belief.pressure.reading(now),
+            shortage: PressureView {
+                level: gauge.level(),
+                lasting: now.since(gauge.since().max(self.since)),
+            },
+            slice: self.belief.slice.reading(now),
+            ceilings: self.ceiling.view.clone(),
             memory,
             memory_limit: limit,
             memory_promised: self.promised().memory,

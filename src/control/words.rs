@@ -6,7 +6,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::message::{
-    Cancelled, Deadline, End, Exit, Failure, Interruption, LeaseState, StartFailure, StopReason, What, Why,
+    Cancelled, Deadline, End, Exit, Failure, Interruption, LeaseState, Level, Shortage, StartFailure,
+    StopReason, Tier, What, Why,
 };
 use crate::quantity::{Bytes, show_duration};
 
@@ -36,6 +37,9 @@ impl Why {
             Why::Cpu { .. } => "cpu",
             Why::MaxInstances { .. } => "max_instances",
             Why::Starts { .. } => "max_starts",
+            Why::UnderPressure { .. } => "under_pressure",
+            Why::CpuPressure { .. } => "cpu_pressure",
+            Why::Recovering { .. } => "recovering",
             Why::Backoff { .. } => "starts_failing",
             Why::NoTelemetry(_) => "no_telemetry",
             Why::EngineUnreachable(_) => "engine_unreachable",
@@ -53,7 +57,12 @@ impl Why {
             Why::Cpu { need, have } => of(need.get(), have.get(), "millicores"),
             Why::QueueFull { queued, limit } => of(u64::from(*queued) + 1, u64::from(*limit), "requests"),
             Why::MaxInstances { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "instances"),
-            Why::Starts { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "starts"),
+            Why::UnderPressure { shortage, .. } => {
+                of(shortage.floor.get(), shortage.available.get(), "bytes")
+            }
+            Why::CpuPressure { have, limit, .. }
+            | Why::Recovering { have, limit }
+            | Why::Starts { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "starts"),
             Why::WaitExpired { .. }
             | Why::HostDraining
             | Why::PoolDraining
@@ -104,6 +113,20 @@ impl fmt::Display for Why {
             Why::Starts { have, limit } => {
                 write!(f, "max_starts is reached: {have} of {limit} under way")
             }
+            Why::UnderPressure { shortage, .. } => write!(f, "the host is short of memory: {shortage}"),
+            Why::CpuPressure { stalled, have, limit } => {
+                write!(
+                    f,
+                    "some task waited for a processor {stalled} of the last 10s, so fewer starts may be: {have} of \
+                     {limit} under way"
+                )
+            }
+            Why::Recovering { have, limit } => {
+                write!(
+                    f,
+                    "memory was short lately and stock returns step by step: {have} of {limit} starts under way"
+                )
+            }
             Why::Backoff { failures, last, .. } => {
                 write!(f, "{} failed in a row, the last: {last}", many(*failures, "start"))
             }
@@ -125,6 +148,58 @@ fn apart(need: Bytes, have: Bytes) -> (String, String) {
         return (format!("{} MiB", mebibytes(need)), format!("{} MiB", mebibytes(have)));
     }
     (format!("{} B", need.get()), format!("{} B", have.get()))
+}
+
+fn many_warm(count: u32) -> String {
+    many(count, "idle warm instance")
+}
+
+impl Level {
+    /// Its name in answers.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Level::Calm => "calm",
+            Level::Tight => "tight",
+            Level::Critical => "critical",
+        }
+    }
+}
+
+impl fmt::Display for Shortage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} available, floor {}", self.available, self.floor)?;
+        match self.stalled {
+            Some(stalled) if stalled.get() > 0 => write!(f, ", containers stalled {stalled} of the last 10s"),
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+impl Tier {
+    /// Its short name.
+    pub const fn code(self) -> &'static str {
+        match self {
+            Tier::Refill => "refill",
+            Tier::Surplus => "surplus",
+            Tier::Stock => "stock",
+            Tier::PastPromise => "past_promise",
+            Tier::Interruptible => "interruptible",
+            Tier::Outgrown => "outgrown",
+        }
+    }
+}
+
+impl fmt::Display for Tier {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Tier::Refill => "is being started for stock",
+            Tier::Surplus => "is warm beyond the stock",
+            Tier::Stock => "is warm",
+            Tier::PastPromise => "is lent for longer than was agreed at its grant",
+            Tier::Interruptible => "is lent by a pool that allows an interruption",
+            Tier::Outgrown => "is lent and has furthest outgrown its memory_expect",
+        })
+    }
 }
 
 /// `1 start`, `2 starts`.
@@ -181,6 +256,7 @@ impl End {
             End::Expired(Deadline::Idle) => "idle_timeout",
             End::Expired(Deadline::Runtime) => "max_runtime",
             End::Interrupted(Interruption::Drain) => "drain",
+            End::Interrupted(Interruption::Pressure) => "pressure",
             End::Interrupted(Interruption::HostLost) => "host_lost",
             End::Interrupted(Interruption::PoolRemoved) => "pool_removed",
             End::Refused(why) => why.code(),
@@ -201,6 +277,7 @@ impl fmt::Display for End {
             End::Expired(Deadline::Idle) => write!(f, "nobody used it for idle_timeout"),
             End::Expired(Deadline::Runtime) => write!(f, "it ran for max_runtime"),
             End::Interrupted(Interruption::Drain) => write!(f, "the window of a drain was over"),
+            End::Interrupted(Interruption::Pressure) => write!(f, "the host was short of memory"),
             End::Interrupted(Interruption::HostLost) => write!(f, "the host went down"),
             End::Interrupted(Interruption::PoolRemoved) => {
                 write!(f, "the host profile has its pool no more")
@@ -234,6 +311,7 @@ impl StopReason {
             StopReason::Aged => "aged",
             StopReason::Surplus => "surplus",
             StopReason::Drain => "drain",
+            StopReason::Pressure => "pressure",
             StopReason::Outdated => "outdated",
             StopReason::Removed => "removed",
             StopReason::Unknown => "unknown",
@@ -252,6 +330,7 @@ impl fmt::Display for StopReason {
             StopReason::Aged => "it was warm for max_age",
             StopReason::Surplus => "more are warm than wanted",
             StopReason::Drain => "its pool is drained",
+            StopReason::Pressure => "the host is short of memory",
             StopReason::Outdated => "it is of an older template or an earlier boot",
             StopReason::Removed => "its pool is in the profile no more",
             StopReason::Unknown => "it belongs to nobody",
@@ -298,6 +377,23 @@ impl fmt::Display for What {
             }
             What::TelemetryLost(why) => write!(f, "the host's memory is not known, starting nothing: {why}"),
             What::TelemetryBack => write!(f, "the host's memory is known"),
+            What::Pressure(before, now) => {
+                write!(f, "memory pressure is {}, was {}: {now}", now.level.code(), before.code())
+            }
+            What::ReliefAsks(many, why) => {
+                write!(f, "relief asks {} to give memory back: {why}", many_warm(*many))
+            }
+            What::ReliefEnds(victim, why) => {
+                let held = victim.held.map_or("an unknown amount".into(), |held| held.to_string());
+                write!(f, "relief ends one that {}, and holds {held}: {why}", victim.tier)
+            }
+            What::CeilingsStand(stand) => {
+                let (memory, weight) = (stand.memory, stand.cpu_weight);
+                write!(f, "all containers together have at most {memory}, and a CPU weight of {weight}")
+            }
+            What::CeilingsRefused(why) => {
+                write!(f, "a limit on all containers together cannot be set, going on without it: {why}")
+            }
             What::StoreLost(why) => {
                 write!(f, "records cannot be written, lending and starting nothing: {why}")
             }

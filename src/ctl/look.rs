@@ -75,6 +75,8 @@ pub(super) fn host(host: &HostBody) -> String {
             format!("memory {memory} (all tasks {full}), cpu {cpu}, disk {io} of the last 10s")
         }),
     );
+    say("pressure", format!("{} for {}", host.pressure_level, millis(host.pressure_level_ms)));
+    say("ceiling", ceiling(host));
     say("starts", format!("{} of {} under way", host.starting, host.max_starts));
     if let Some(drain) = &host.drain {
         say(
@@ -88,6 +90,16 @@ pub(super) fn host(host: &HostBody) -> String {
         );
     }
     text
+}
+
+/// What all containers hold, and the kernel's limit on that.
+fn ceiling(host: &HostBody) -> String {
+    let holds = figure(&host.containers, |all| Bytes::new(all.hard_bytes).to_string());
+    match (&host.ceilings.detail, host.ceilings.memory_bytes) {
+        (Some(why), _) => format!("containers hold {holds}; not set: {why}"),
+        (None, Some(limit)) => format!("containers hold {holds} of at most {}", Bytes::new(limit)),
+        (None, None) => format!("containers hold {holds}; not set yet"),
+    }
 }
 
 /// All pools, a line each, and below it what keeps them.

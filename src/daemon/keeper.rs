@@ -101,6 +101,11 @@ impl Keepers {
         let _ = sender.try_send(grace);
     }
 
+    /// Asks the kernel for memory of an idle instance.
+    pub(super) fn reclaim(&self, instance: InstanceId) {
+        self.world.eyes.reclaim(instance);
+    }
+
     /// Asks a warm instance whether it still answers.
     pub(super) fn probe(&self, instance: InstanceId, probe: &Probe) {
         let Probe::DevTools { port } = *probe else {

@@ -1,9 +1,12 @@
 //! The measuring thread: looks at the host once a second and hands the loop what it saw.
 //!
 //! A thread of its own, because reading `/proc` can block when the host is in trouble, and that is when the
-//! loop must go on. Between looks it is told which instances to follow.
+//! loop must go on. Between looks it is told which instances to follow. A second thread waits for the kernel's word that
+//! tasks stand still for memory, and has the first one look at once; where the kernel gives no such word, each second
+//! must do. A third one asks idle instances for memory, since each may keep it waiting.
 
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 use std::{io, thread};
 
@@ -12,7 +15,7 @@ use tokio::sync::mpsc;
 use super::clock;
 use crate::control::message::{Input, InstanceId, Sample};
 use crate::gateway::chain;
-use crate::measure::{Measure, Root};
+use crate::measure::{Measure, Reclaim, Root, Trigger};
 
 /// The kernel's pressure averages lag by about two seconds; looking more often reads the same twice.
 const EVERY: Duration = Duration::from_secs(1);
@@ -21,24 +24,37 @@ const SECOND: Duration = Duration::from_millis(100);
 /// Orders to follow or forget that may stand before the thread; instances come and go by the hundred at most.
 const ORDERS: usize = 4096;
 
+/// Instances that may wait to be asked for memory.
+const RECLAIMS: usize = 1024;
+/// One is asked for so long: relief looks again some seconds later.
+const RECLAIM_WITHIN: Duration = Duration::from_millis(200);
+
 /// What the thread is told.
 #[derive(Debug)]
 enum Order {
     Follow(InstanceId, u32),
     Forget(InstanceId),
+    Reclaim(InstanceId),
+    /// Tasks stood still for memory.
+    Look,
 }
 
 /// The way to tell the measuring thread which instances there are; cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Eyes {
-    orders: SyncSender<Order>,
+    orders: Arc<SyncSender<Order>>,
 }
 
 impl Eyes {
-    /// Starts the thread; it ends when the last [`Eyes`] are gone, or the loop is.
+    /// Starts the threads; they end when the last [`Eyes`] are gone, or the loop is.
     pub(super) fn open(samples: mpsc::Sender<Input>) -> io::Result<Eyes> {
         let (orders, incoming) = sync_channel(ORDERS);
-        thread::Builder::new().name("measure".into()).spawn(move || look(&incoming, &samples))?;
+        let orders = Arc::new(orders);
+        let (asked, asking) = sync_channel(RECLAIMS);
+        let waker = Arc::downgrade(&orders);
+        thread::Builder::new().name("measure".into()).spawn(move || look(&incoming, &samples, &asked))?;
+        thread::Builder::new().name("trigger".into()).spawn(move || wake(&waker))?;
+        thread::Builder::new().name("reclaim".into()).spawn(move || ask_back(&asking))?;
         Ok(Eyes { orders })
     }
 
@@ -52,6 +68,11 @@ impl Eyes {
         self.order(Order::Forget(instance));
     }
 
+    /// Asks the kernel to take back from this instance what it can, some time soon.
+    pub(super) fn reclaim(&self, instance: InstanceId) {
+        self.order(Order::Reclaim(instance));
+    }
+
     fn order(&self, order: Order) {
         match self.orders.try_send(order) {
             Ok(()) => {}
@@ -63,7 +84,7 @@ impl Eyes {
     }
 }
 
-fn look(orders: &Receiver<Order>, samples: &mpsc::Sender<Input>) {
+fn look(orders: &Receiver<Order>, samples: &mpsc::Sender<Input>, reclaims: &SyncSender<Reclaim>) {
     let mut measure = Measure::new(Root::host());
     let mut next = clock::now();
     let mut looks = 0u64;
@@ -80,9 +101,49 @@ fn look(orders: &Receiver<Order>, samples: &mpsc::Sender<Input>) {
         match orders.recv_timeout(next.since(clock::now())) {
             Ok(Order::Follow(instance, pid)) => follow(&mut measure, instance, pid),
             Ok(Order::Forget(instance)) => measure.forget(instance),
+            Ok(Order::Reclaim(instance)) => {
+                // As many wait as may: this one keeps what it has, and is ended if that is not enough.
+                let _ = measure.reclaim(instance).map(|reclaim| reclaims.try_send(reclaim));
+            }
+            Ok(Order::Look) => next = clock::now(),
             Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => return,
         }
+    }
+}
+
+/// Has the measuring thread look whenever the kernel says that tasks stood still.
+fn wake(orders: &Weak<SyncSender<Order>>) {
+    let trigger = match Trigger::on_memory(&Root::host()) {
+        Ok(trigger) => trigger,
+        Err(error) => {
+            return tracing::warn!(
+                "the kernel gives no word of memory pressure: {error}, looking each {} s instead",
+                EVERY.as_secs()
+            );
+        }
+    };
+    while orders.strong_count() > 0 {
+        match trigger.wait(EVERY) {
+            Ok(false) => {}
+            Ok(true) => {
+                // A look that cannot be ordered because so much else is comes soon enough.
+                let _ = orders.upgrade().map(|orders| orders.try_send(Order::Look));
+            }
+            Err(error) => {
+                return tracing::warn!(
+                    "the kernel's word of memory pressure ended: {error}, looking each second"
+                );
+            }
+        }
+    }
+}
+
+/// Asks one instance after the other for memory.
+fn ask_back(reclaims: &Receiver<Reclaim>) {
+    for reclaim in reclaims {
+        let until = clock::now().after(RECLAIM_WITHIN);
+        reclaim.run(|| clock::now() < until);
     }
 }
 

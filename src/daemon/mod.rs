@@ -1,16 +1,18 @@
 //! The only room that knows all the others: it puts them together and lets them run.
 //!
 //! ```text
-//! look (thread) --- Sample ------.
+//! look (threads) -- Sample ------.
 //! engine (task) --- Listed, news -+--> turn: controller --> keeper (a task an instance)
 //! keeper ---------- news ---------|                    \--> answers to callers
-//! api ------------- questions ----|                    |\-> journal
+//! ceiling (task) -- Ceilings -----|                    |\-> journal, ceiling
+//! api ------------- questions ----|                    |
 //! store (thread) -- what is written'                   \--> records --> store
 //! ```
 //!
 //! SIGTERM and SIGINT end it at once. They drain nothing: systemd sends the same signal for a stop and for a
 //! restart; the next one takes up what was written down (`recover`), and only then is anybody answered.
 
+mod ceiling;
 mod clock;
 mod engine;
 mod files;
@@ -100,11 +102,7 @@ pub async fn run(profile: HostProfile, layers: Layers, places: Places) -> anyhow
     let hang_up = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
     files::take_all(&profile)?;
     let boot = clock::boot_id().context("cannot read this boot's id")?;
-    let host = match &profile.host.name {
-        Some(name) => name.clone(),
-        None => host_name().context("cannot read the host's name")?,
-    };
-    let _alone = take_lock(&host).await?;
+    let (host, _alone) = lock_host(&profile).await?;
     let (facts, incoming) = mpsc::channel(FACTS);
     let acks = facts.clone();
     let (first, records, last_write) = remember(&places.state, &profile, (&host, &boot), move |outcome| {
@@ -128,6 +126,7 @@ pub async fn run(profile: HostProfile, layers: Layers, places: Places) -> anyhow
         keepers: Keepers::new(world.clone()),
         gateway: gateway.clone(),
         journal,
+        ceilings: ceiling::keep(world.clone()),
         records,
         facts: incoming,
         counter,
@@ -170,11 +169,15 @@ pub async fn run(profile: HostProfile, layers: Layers, places: Places) -> anyhow
     Ok(())
 }
 
-/// Whoever has it may be `stokerctl reap`, which is done in a moment.
-async fn take_lock(host: &str) -> anyhow::Result<lock::Alone> {
+/// The host's name, and the lock on it. Whoever has that may be `stokerctl reap`, which is done in a moment.
+async fn lock_host(profile: &HostProfile) -> anyhow::Result<(String, lock::Alone)> {
+    let host = match &profile.host.name {
+        Some(name) => name.clone(),
+        None => host_name().context("cannot read the host's name")?,
+    };
     let until = clock::now().after(LOCKED_WITHIN);
     let alone = loop {
-        match lock::take(host) {
+        match lock::take(&host) {
             Err(LockError::Taken(_)) if clock::now() < until => sleep(LOCK_AGAIN).await,
             taken => break taken?,
         }
@@ -182,7 +185,7 @@ async fn take_lock(host: &str) -> anyhow::Result<lock::Alone> {
     if alone.is_hollow() {
         tracing::warn!("a stranger has the name of host `{host}`'s lock, going on without it");
     }
-    Ok(alone)
+    Ok((host, alone))
 }
 
 /// Resolves at SIGTERM or SIGINT; they are listened to from here on.

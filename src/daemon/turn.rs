@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::sleep;
 
 use super::clock;
@@ -16,7 +16,7 @@ use super::keeper::Keepers;
 use super::records::Records;
 use crate::api::desk::{Counter, Left, Question, acquires, granted_lease};
 use crate::control::Controller;
-use crate::control::message::{Call, CallId, Input, Output, Record, Reply, What};
+use crate::control::message::{Call, CallId, Ceilings, Input, Output, Record, Reply, What};
 use crate::docker::template_hash;
 use crate::gateway::Gateway;
 use crate::systemd::{Pulse, status_line};
@@ -31,6 +31,7 @@ pub(super) struct Turns {
     pub(super) keepers: Keepers,
     pub(super) gateway: Gateway,
     pub(super) journal: Journal,
+    pub(super) ceilings: watch::Sender<Option<Ceilings>>,
     pub(super) records: Records,
     pub(super) facts: mpsc::Receiver<Input>,
     pub(super) counter: Counter,
@@ -156,6 +157,9 @@ impl Turns {
                 let template = made.map(|pool| template_hash(&pool.template)).unwrap_or_default();
                 self.records.take(number, record, template);
             }
+            Output::Reclaim(instance) => self.keepers.reclaim(instance),
+            // A look at them is due at once; what was wanted before is wanted no more.
+            Output::Ceilings(ceilings) => drop(self.ceilings.send_replace(Some(ceilings))),
             Output::Reply(call, reply) => self.answer(call, reply),
             Output::Tell(event) => {
                 if let (What::LeaseGranted(_), Some(instance), Some(lease)) =

@@ -147,6 +147,7 @@ pub(in crate::docker) fn pool(kind: Kind) -> Pool {
             stop_timeout: Duration::from_millis(2500),
         },
         journal_output: false,
+        on_pressure: crate::profile::OnPressure::Keep,
     }
 }
 

@@ -65,6 +65,11 @@ impl Cgroup {
         InstanceUse { memory: self.memory.read(page), cpu: self.cpu(now, page) }
     }
 
+    /// Memory alone.
+    pub(super) fn memory(&self, page: &mut Page) -> Read<Bytes> {
+        self.memory.read(page)
+    }
+
     fn cpu(&mut self, now: Instant, page: &mut Page) -> Read<MilliCpu> {
         let nanos = match &self.cpu {
             Cpu::Unified { stat } => {

@@ -120,7 +120,7 @@ fn ticks_of(time: &CpuTime) -> Option<Ticks> {
 }
 
 /// The ten-second share of the line that begins with `word`.
-fn stalled(text: &str, word: &str) -> Result<Permille, &'static str> {
+pub(super) fn stalled(text: &str, word: &str) -> Result<Permille, &'static str> {
     let line = text.lines().find(|line| line.starts_with(word)).ok_or("a line is missing")?;
     let record = procfs::parse_pressure_record(line).map_err(|_| "a line is mangled")?;
     // No number at all is in no range either.

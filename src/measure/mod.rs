@@ -10,6 +10,9 @@
 //! host.rs     meminfo, stat, pressure
 //! cgroup.rs   memory and processor time of one container, cgroup v1 and v2
 //! rate.rs     a counter between two looks
+//! slice.rs    all containers together
+//! trigger.rs  the kernel's word that tasks stood still
+//! reclaim.rs  asking for memory back
 //! ```
 //!
 //! What comes from crates: `cgroups-rs` says which hierarchy the host has and where the v1 controllers are
@@ -22,8 +25,8 @@
 //! cgroup is read from the process, never put together from names. Instances are read before the host, and
 //! MemAvailable last, so that memory taken during a round is missing from what is available.
 //!
-//! Not here: clocks (`now` comes in), ages of figures and levels of pressure (`control`), wake-ups by PSI
-//! triggers, limits and freezing, a host that is itself in a limited cgroup.
+//! Not here: clocks (`now` comes in), ages of figures and levels of pressure (`control`), setting limits
+//! (`daemon`) and freezing, a host that is itself in a limited cgroup.
 //!
 //! [`Unread`]: crate::control::message::Unread
 
@@ -31,14 +34,21 @@ mod cgroup;
 mod file;
 mod host;
 mod rate;
+mod reclaim;
 mod root;
+mod slice;
+mod trigger;
 
 #[cfg(test)]
 mod live;
 #[cfg(test)]
+mod slice_tests;
+#[cfg(test)]
 mod tests;
 
-pub use root::Root;
+pub use reclaim::Reclaim;
+pub use root::{Root, SliceLimits};
+pub use trigger::Trigger;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -50,6 +60,8 @@ use crate::quantity::Instant;
 use cgroup::Cgroup;
 use file::Page;
 use host::Host;
+use root::Place;
+use slice::Slice;
 
 /// Reads the host and the followed instances. Its calls block for as long as the kernel takes to answer.
 #[derive(Debug)]
@@ -57,7 +69,8 @@ pub struct Measure {
     root: Root,
     page: Page,
     host: Host,
-    instances: BTreeMap<InstanceId, Cgroup>,
+    slice: Slice,
+    instances: BTreeMap<InstanceId, (Place, Cgroup)>,
 }
 
 /// Why an instance cannot be followed.
@@ -103,7 +116,13 @@ pub enum MeasureError {
 impl Measure {
     /// Nothing is followed, and nothing opened, yet.
     pub fn new(root: Root) -> Measure {
-        Measure { host: Host::new(&root), root, page: Page::new(), instances: BTreeMap::new() }
+        Measure {
+            host: Host::new(&root),
+            slice: Slice::new(&root),
+            root,
+            page: Page::new(),
+            instances: BTreeMap::new(),
+        }
     }
 
     /// Measures this instance from the next sample on; `pid` is its container's first process.
@@ -116,13 +135,20 @@ impl Measure {
     pub fn follow(&mut self, instance: InstanceId, pid: u32) -> Result<(), MeasureError> {
         self.instances.remove(&instance);
         let place = self.root.place_of(pid, &mut self.page)?;
-        self.instances.insert(instance, Cgroup::open(&place)?);
+        let cgroup = Cgroup::open(&place)?;
+        self.instances.insert(instance, (place, cgroup));
         Ok(())
     }
 
     /// Measures this instance no more, and closes its files.
     pub fn forget(&mut self, instance: InstanceId) {
         self.instances.remove(&instance);
+    }
+
+    /// A way to ask the kernel for memory of this instance; `None` where it is not followed, or there is none.
+    pub fn reclaim(&self, instance: InstanceId) -> Option<Reclaim> {
+        let (place, _) = self.instances.get(&instance)?;
+        slice::reclaim_file(place).map(Reclaim::new)
     }
 
     /// Which instances are measured.
@@ -133,12 +159,16 @@ impl Measure {
     /// Looks at everything once. `now` is read by the caller just before: rates divide by the time since the last one.
     pub fn sample(&mut self, now: Instant) -> Sample {
         let mut instances = BTreeMap::new();
-        for (instance, cgroup) in &mut self.instances {
+        for (instance, (_, cgroup)) in &mut self.instances {
             instances.insert(*instance, cgroup.read(now, &mut self.page));
         }
+        // After its parts: what one takes in between is then counted as outliving another, not as nothing.
+        let slice = self.slice.memory(&mut self.page);
+        let slice_stalled = self.slice.stalled(&mut self.page);
+        let reclaims = self.slice.reclaims();
         let cpu = self.host.cpu(&mut self.page);
         let pressure = self.host.pressure(&mut self.page);
         let memory = self.host.memory(&mut self.page);
-        Sample { memory, cpu, pressure, instances }
+        Sample { memory, cpu, pressure, slice, slice_stalled, reclaims, instances }
     }
 }

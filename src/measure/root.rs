@@ -22,7 +22,17 @@ pub struct Root {
 #[derive(Debug, Clone)]
 enum Trees {
     Unified(Tree),
-    Legacy { memory: Option<Tree>, cpuacct: Option<Tree> },
+    Legacy(Legacy),
+}
+
+/// The trees of v1, those that are mounted; `unified` beside them has the stalls.
+#[derive(Debug, Clone)]
+struct Legacy {
+    memory: Option<Tree>,
+    cpuacct: Option<Tree>,
+    cpu: Option<Tree>,
+    pids: Option<Tree>,
+    unified: Option<Tree>,
 }
 
 /// A mounted tree of cgroups.
@@ -32,6 +42,22 @@ struct Tree {
     point: PathBuf,
     /// The cgroup that this directory is; not `/` where only a part of the tree is mounted.
     top: PathBuf,
+}
+
+/// Below it are all our containers, as the engine is told (`docker`).
+const SLICE: &str = "stoker.slice";
+
+/// The files that hold the hard limits of the slice; each, or why there is none.
+#[derive(Debug)]
+pub struct SliceLimits {
+    /// Bytes.
+    pub memory: Result<PathBuf, String>,
+    /// The weight of v2, or the shares of v1.
+    pub cpu: Result<PathBuf, String>,
+    /// Processes and threads.
+    pub pids: Result<PathBuf, String>,
+    /// Whether the weight is one of v2.
+    pub unified: bool,
 }
 
 /// The directories of one cgroup; `None` where the host has no such controller.
@@ -50,7 +76,16 @@ impl Root {
             let mounts = V1::new();
             let tree =
                 |controller| mounts.get_mount_point(controller).map(|(point, top)| Tree { point, top });
-            Trees::Legacy { memory: tree(Controllers::Mem), cpuacct: tree(Controllers::CpuAcct) }
+            // systemd's place for it, and that of every distribution.
+            let unified = Path::new(UNIFIED_MOUNTPOINT).join("unified");
+            let unified = unified.join("cgroup.procs").exists().then_some(unified);
+            Trees::Legacy(Legacy {
+                memory: tree(Controllers::Mem),
+                cpuacct: tree(Controllers::CpuAcct),
+                cpu: tree(Controllers::Cpu),
+                pids: tree(Controllers::Pids),
+                unified: unified.map(|point| Tree { point, top: "/".into() }),
+            })
         };
         Root { proc: "/proc".into(), trees }
     }
@@ -61,14 +96,68 @@ impl Root {
         Root { proc: proc.into(), trees: Trees::Unified(tree) }
     }
 
-    /// Copies: of `/proc`, and of the v1 trees `memory` and `cpuacct` within `cgroup`.
+    /// Copies: of `/proc`, and of the v1 trees `memory`, `cpuacct`, `cpu`, `pids` and `unified` within `cgroup`.
     pub fn legacy(proc: impl Into<PathBuf>, cgroup: &Path) -> Root {
         let tree = |name| Some(Tree { point: cgroup.join(name), top: "/".into() });
-        Root { proc: proc.into(), trees: Trees::Legacy { memory: tree("memory"), cpuacct: tree("cpuacct") } }
+        let trees = Trees::Legacy(Legacy {
+            memory: tree("memory"),
+            cpuacct: tree("cpuacct"),
+            cpu: tree("cpu"),
+            pids: tree("pids"),
+            unified: tree("unified"),
+        });
+        Root { proc: proc.into(), trees }
     }
 
     pub(super) fn proc(&self) -> &Path {
         &self.proc
+    }
+
+    /// Where the slice of all our containers is, or will be.
+    pub(super) fn slice(&self) -> Result<Place, String> {
+        Ok(match &self.trees {
+            Trees::Unified(tree) => Place::Unified(tree.slice()?),
+            Trees::Legacy(Legacy { memory, .. }) => {
+                Place::Legacy { memory: memory.as_ref().map(Tree::slice).transpose()?, cpuacct: None }
+            }
+        })
+    }
+
+    /// The folder with the slice's stalls, where the host has such.
+    pub(super) fn slice_pressure(&self) -> Option<PathBuf> {
+        match &self.trees {
+            Trees::Unified(tree) => tree.slice().ok(),
+            Trees::Legacy(Legacy { unified, .. }) => unified.as_ref()?.slice().ok(),
+        }
+    }
+
+    /// The files that hold the hard limits of the slice.
+    ///
+    /// # Errors
+    /// Why there are none, in one line.
+    pub fn slice_limits(&self) -> Result<SliceLimits, String> {
+        let of = |tree: &Option<Tree>, file| match tree {
+            Some(tree) => Ok(tree.slice()?.join(file)),
+            None => Err(format!("the host has cgroup v1 without the controller of `{file}`")),
+        };
+        Ok(match &self.trees {
+            Trees::Unified(tree) => {
+                let dir = tree.slice()?;
+                let file = |name| Ok(dir.join(name));
+                SliceLimits {
+                    memory: file("memory.max"),
+                    cpu: file("cpu.weight"),
+                    pids: file("pids.max"),
+                    unified: true,
+                }
+            }
+            Trees::Legacy(Legacy { memory, cpu, pids, .. }) => SliceLimits {
+                memory: of(memory, "memory.limit_in_bytes"),
+                cpu: of(cpu, "cpu.shares"),
+                pids: of(pids, "pids.max"),
+                unified: false,
+            },
+        })
     }
 
     /// Where the cgroup of this process is, by the process's own account.
@@ -81,7 +170,7 @@ impl Root {
         let within = |tree: &Tree, controller| tree.within(pid, path_in(&list, controller, pid)?);
         Ok(match &self.trees {
             Trees::Unified(tree) => Place::Unified(within(tree, None)?),
-            Trees::Legacy { memory, cpuacct } => Place::Legacy {
+            Trees::Legacy(Legacy { memory, cpuacct, .. }) => Place::Legacy {
                 memory: memory.as_ref().map(|tree| within(tree, Some("memory"))).transpose()?,
                 cpuacct: cpuacct.as_ref().map(|tree| within(tree, Some("cpuacct"))).transpose()?,
             },
@@ -90,6 +179,13 @@ impl Root {
 }
 
 impl Tree {
+    fn slice(&self) -> Result<PathBuf, String> {
+        match self.top == Path::new("/") {
+            true => Ok(self.point.join(SLICE)),
+            false => Err(format!("only a part of the tree is mounted at `{}`", self.point.display())),
+        }
+    }
+
     /// The directory of the cgroup `path`, which must be a real part of the tree.
     fn within(&self, pid: u32, path: &str) -> Result<PathBuf, MeasureError> {
         // Seen from inside a cgroup namespace, what is outside begins with `..`; joining it would lead astray.

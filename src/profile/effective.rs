@@ -204,6 +204,7 @@ impl List {
         self.add("max_runtime", Some(text(&spell_time(deadlines.max_runtime))));
         self.add("stop_timeout", Some(text(&spell_time(deadlines.stop_timeout))));
         self.add("journal_output", Some(pool.journal_output.to_string()));
+        self.add("on_pressure", Some(text(pool.on_pressure.as_str())));
     }
 }
 

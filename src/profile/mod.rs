@@ -180,6 +180,27 @@ pub struct Pool {
     pub deadlines: Deadlines,
     /// Whether what its instances write goes to the journal, too.
     pub journal_output: bool,
+    /// What becomes of its leases when the host is short of memory.
+    pub on_pressure: OnPressure,
+}
+
+/// What becomes of a pool's leases when the host is short of memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OnPressure {
+    /// They go on, but for one that has outgrown what was expected of it, at the critical level.
+    Keep,
+    /// They may be interrupted, after all that is warm.
+    Interrupt,
+}
+
+impl OnPressure {
+    /// The word in profiles.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            OnPressure::Keep => "keep",
+            OnPressure::Interrupt => "interrupt",
+        }
+    }
 }
 
 /// What an instance is made from; two instances of equal templates are interchangeable.

@@ -65,7 +65,7 @@ impl World {
             tenant: Tenant(["a", "b", "c"][self.rng.usize(0..3)].into()),
             wait: if self.rng.bool() { None } else { seconds(&mut self.rng, 0..=30) },
             asynchronous: self.rng.u32(0..3) == 0,
-            max_runtime: if self.rng.bool() { None } else { seconds(&mut self.rng, 1..=90) },
+            max_runtime: if self.rng.bool() { None } else { seconds(&mut self.rng, 1..=60) },
             idle_timeout: if self.rng.bool() { None } else { seconds(&mut self.rng, 1..=30) },
         };
         let number = u32::try_from(self.callers.len()).expect("a run has few callers");
@@ -217,7 +217,7 @@ impl World {
         self.act_within(number, Act::Use, 1..4000);
         let work = [3_000, 10_000, 40_000, 90_000][self.rng.usize(0..4)];
         for _ in 0..self.rng.u32(0..12) {
-            let act = if self.rng.u32(0..6) == 0 { Act::Renew } else { Act::MovesBytes };
+            let act = if self.rng.u32(0..5) < 2 { Act::Renew } else { Act::MovesBytes };
             self.act_within(number, act, 1..work);
         }
         if self.rng.u32(0..4) == 0 {

@@ -98,6 +98,11 @@ impl Keep {
         self.stage != Stage::Nothing
     }
 
+    /// What it held at the last look.
+    pub(super) fn held(&self) -> Bytes {
+        if self.stage == Stage::Runs { self.held } else { Bytes::ZERO }
+    }
+
     /// What it holds now; it grows to its peak in some looks.
     pub(super) fn look(&mut self) -> Option<Bytes> {
         let grown = self.held.get() + (self.peak.get().saturating_sub(self.held.get())) / 4;
@@ -114,7 +119,14 @@ impl World {
         }
         let (expect, most) = (spec.memory_expect.get(), spec.template.memory_max.get());
         // One in ten needs more than was expected of it.
-        let peak = if self.rng.u32(0..10) == 0 { self.rng.u64(expect..=most) } else { expect * 3 / 4 };
+        let leaks = self.one_in(faults.leaks);
+        let peak = if leaks {
+            most
+        } else if self.rng.u32(0..10) == 0 {
+            self.rng.u64(expect..=most)
+        } else {
+            expect * 3 / 4
+        };
         let fate = if self.one_in(faults.fails) {
             Fate::Fails(match self.rng.u32(0..3) {
                 0 => StartFailure::ImageMissing("i".into()),
@@ -149,6 +161,15 @@ impl World {
 
     pub(super) fn order_probe(&mut self, id: InstanceId) {
         self.engine_soon(id, Step::Probed, 1..500);
+    }
+
+    /// The kernel takes from an idle one what it can: some of what it holds, often nothing.
+    pub(super) fn take_back(&mut self, id: InstanceId) {
+        self.report.count("reclaims");
+        let part = self.rng.u64(0..4);
+        if let Some(keep) = self.engine.keeps.get_mut(&id) {
+            keep.held = Bytes::new(keep.held.get() - keep.held.get() * part / 8);
+        }
     }
 
     pub(super) fn order_adopt(&mut self, id: InstanceId) {

@@ -107,6 +107,7 @@ struct World {
     memory: Bytes,
     cores: MilliCpu,
     arrivals: u32,
+    reclaims: bool,
     rng: Rng,
     now: Instant,
     /// What happens, by its time and then in the order in which it was decided.
@@ -194,6 +195,7 @@ impl World {
             memory: options.memory,
             cores: options.cores,
             arrivals: options.arrivals,
+            reclaims: options.reclaims,
             rng: Rng::with_seed(options.seed ^ 0x5eed),
             now: Instant::BOOT,
             heap: BTreeMap::new(),
@@ -274,22 +276,24 @@ impl World {
         let seconds = options.trouble.as_secs();
         let scopes = self.scopes();
         let Faults { outages, blind, hog, drains, strangers, reloads, full, restarts, .. } = self.faults;
+        if hog {
+            self.prepare_hogs(seconds);
+        }
         for _ in 0..seconds / 17 {
             let from = Instant::BOOT.after(Duration::from_secs(self.rng.u64(2..seconds)));
             let until = from.after(Duration::from_secs(self.rng.u64(1..25)));
             let scope = scopes[self.rng.usize(0..scopes.len())].clone();
-            let wrong = match self.rng.u32(0..8) {
+            let wrong = match self.rng.u32(0..7) {
                 0 if outages => Some((Happening::Away(true), Happening::Away(false))),
                 1 if blind => Some((Happening::Blind(true), Happening::Blind(false))),
-                2 if hog => Some((Happening::Hog(true), Happening::Hog(false))),
-                3 if drains => Some((Happening::Drain(scope.clone()), Happening::Undrain(scope))),
-                4 if strangers => Some((Happening::Stranger, Happening::Stranger)),
-                5 if reloads => {
+                2 if drains => Some((Happening::Drain(scope.clone()), Happening::Undrain(scope))),
+                3 if strangers => Some((Happening::Stranger, Happening::Stranger)),
+                4 if reloads => {
                     let [one, other] = [(); 2].map(|()| self.rng.usize(0..self.profiles.len()));
                     Some((Happening::Reload(one), Happening::Reload(other)))
                 }
-                6 if full => Some((Happening::Full(true), Happening::Full(false))),
-                7 if restarts => Some((Happening::Crash, Happening::Crash)),
+                5 if full => Some((Happening::Full(true), Happening::Full(false))),
+                6 if restarts => Some((Happening::Crash, Happening::Crash)),
                 _ => None,
             };
             if let Some((begins, ends)) = wrong {
@@ -297,6 +301,26 @@ impl World {
                 self.at(until, ends);
             }
         }
+    }
+
+    /// Somebody outside takes memory and gives it back, again and again, sometimes within a second.
+    fn prepare_hogs(&mut self, seconds: u64) {
+        for _ in 0..seconds / 15 {
+            let from = Instant::BOOT.after(Duration::from_secs(self.rng.u64(2..seconds)));
+            let lasting = if self.rng.bool() { self.rng.u64(500..4000) } else { self.rng.u64(4000..40_000) };
+            self.at(from, Happening::Hog(true));
+            self.at(from.after(Duration::from_millis(lasting)), Happening::Hog(false));
+        }
+    }
+
+    /// Some of the memory, or all but about as much as must remain.
+    fn draw_hog(&mut self) -> Bytes {
+        if self.rng.bool() {
+            return Bytes::new(self.rng.u64(self.memory.get() / 4..self.memory.get()));
+        }
+        let held: Bytes = self.engine.keeps.values().map(engine::Keep::held).sum();
+        let left = Bytes::mib(self.rng.u64(100..300));
+        self.memory.saturating_sub(OWN).saturating_sub(held).saturating_sub(left)
     }
 
     fn scopes(&self) -> Vec<Scope> {
@@ -386,8 +410,7 @@ impl World {
             Happening::Away(away) if trouble => self.engine.away = away,
             Happening::Blind(blind) if trouble => self.blind = blind,
             Happening::Hog(hog) if trouble => {
-                let most = self.memory.get() * 4 / 5;
-                self.hog = Bytes::new(if hog { self.rng.u64(0..most) } else { 0 });
+                self.hog = if hog { self.draw_hog() } else { Bytes::ZERO };
             }
             Happening::Drain(scope) if trouble => {
                 let window = Duration::from_secs(self.rng.u64(0..20));

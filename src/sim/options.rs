@@ -27,6 +27,8 @@ pub struct Options {
     pub trouble: Duration,
     /// Callers in ten seconds, on average.
     pub arrivals: u32,
+    /// Whether the kernel takes memory back when asked.
+    pub reclaims: bool,
     /// How much goes wrong.
     pub faults: Faults,
     /// Whether all that can be checked is checked after each word; without it, a run shows how fast it is.
@@ -76,6 +78,10 @@ pub struct Faults {
     pub full: bool,
     /// The daemon is killed, and another begins a little later.
     pub restarts: bool,
+    /// Instances that grow to their limit.
+    pub leaks: u32,
+    /// Tasks stand still for memory and processors while somebody else takes them.
+    pub stalls: bool,
 }
 
 impl Options {
@@ -104,6 +110,8 @@ impl Options {
             reloads: often(1) == 1,
             full: often(1) == 1,
             restarts: often(2) > 0,
+            leaks: often(300),
+            stalls: often(1) == 1,
         };
         let (profile, memory, cores) = host(&mut rng, true);
         let others = (0..3).map(|_| host(&mut rng, false).0).collect();
@@ -114,7 +122,9 @@ impl Options {
             memory,
             cores,
             trouble: Duration::from_secs(rng.u64(40..=180)),
-            arrivals: rng.u32(1..=25),
+            // On a host where few come something is warm when memory runs short.
+            arrivals: if rng.u32(0..3) == 0 { rng.u32(1..=3) } else { rng.u32(1..=25) },
+            reclaims: rng.bool(),
             faults,
             checked: true,
         }
@@ -162,12 +172,13 @@ fn host(rng: &mut Rng, whole: bool) -> (String, Bytes, MilliCpu) {
         pools += &format!(
             "[pool.{name}]\nkind = \"{kind}\"\nimage = \"{image}\"\nmemory_expect = \"{expect}MiB\"\n\
              memory_max = \"{}MiB\"\ncpus = \"{}\"\nmax_instances = {}\n\
-             warm = {{ min = {min}, max = {}, max_age = \"{}s\" }}\n{deadlines}",
+             warm = {{ min = {min}, max = {}, max_age = \"{}s\" }}\non_pressure = \"{}\"\n{deadlines}",
             2 * expect,
             MilliCpu::new(cpu),
             min + more + rng.u64(1..=3),
             min + more,
             rng.u64(20..=120),
+            ["keep", "keep", "interrupt"][rng.usize(0..3)],
         );
     }
     if rng.u32(0..4) == 0 {
@@ -175,7 +186,7 @@ fn host(rng: &mut Rng, whole: bool) -> (String, Bytes, MilliCpu) {
                   warm = { min = 0, max = 0 }\n";
     }
     // A tenth is reserved; 300 MiB are the host's own; a start needs room for one more.
-    let total = memory * 5 / 4 + 1400 + rng.u64(0..=2000);
+    let total = memory * 5 / 4 + 1600 + rng.u64(0..=2000);
     let cores = cpus + 1500 + rng.u64(0..=3000);
     let classes = format!(
         "[class.interactive]\ntarget_wait = \"1s\"\nmax_wait = \"{}s\"\nmax_queued = {}\n\

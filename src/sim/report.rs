@@ -48,6 +48,8 @@ impl Report {
             Output::Reply(call, _) => (4, call.0),
             Output::Adopt { instance, .. } => (6, u64::from(instance.count)),
             Output::Record(number, _) => (7, *number),
+            Output::Reclaim(instance) => (8, u64::from(instance.count)),
+            Output::Ceilings(ceilings) => (9, ceilings.memory.get()),
             Output::Tell(event) => (5, event.instance.map_or(0, |instance| u64::from(instance.count))),
         };
         for part in [now.as_nanos(), kind, number] {
@@ -57,7 +59,12 @@ impl Report {
             Output::Start { .. } => self.count("starts"),
             Output::Probe { .. } => self.count("probes"),
             Output::Tell(event) => self.what(&event.what),
-            Output::Stop { .. } | Output::Reply(..) | Output::Adopt { .. } | Output::Record(..) => {}
+            Output::Stop { .. }
+            | Output::Reply(..)
+            | Output::Adopt { .. }
+            | Output::Record(..)
+            | Output::Reclaim(_)
+            | Output::Ceilings(_) => {}
         }
     }
 
@@ -78,6 +85,10 @@ impl Report {
             What::PoolGone => self.count("pools gone"),
             What::EngineLost(_) => self.count("engine lost"),
             What::TelemetryLost(_) => self.count("telemetry lost"),
+            What::Pressure(_, now) => self.count(now.level.code()),
+            What::ReliefEnds(victim, _) => self.count(victim.tier.code()),
+            What::ReliefAsks(..) => self.count("asks"),
+            What::CeilingsRefused(_) => self.count("ceilings refused"),
             What::StoreLost(_) => self.count("store lost"),
             What::InstanceStarting
             | What::InstanceWarm(_)
@@ -91,6 +102,7 @@ impl Report {
             | What::ReloadRefused(_)
             | What::EngineBack
             | What::TelemetryBack
+            | What::CeilingsStand(_)
             | What::StoreBack
             | What::Recovered { .. } => {}
         }

@@ -4,9 +4,11 @@
 use std::time::Duration;
 
 use super::{Faults, Happening, OWN, SHOWN, Step, World, unread};
-use crate::control::message::{Engine, HostCpu, HostMemory, Input, InstanceUse, Output, Pressure, Sample};
+use crate::control::message::{
+    Engine, HostCpu, HostMemory, Input, InstanceUse, Output, Pressure, Sample, SliceMemory,
+};
 use crate::profile::{Pool, PoolName};
-use crate::quantity::{MilliCpu, Permille};
+use crate::quantity::{Bytes, MilliCpu, Permille};
 
 impl World {
     /// How much goes wrong now.
@@ -82,6 +84,11 @@ impl World {
                 }
                 Output::Stop { instance, .. } => self.order_stop(*instance),
                 Output::Probe { instance, .. } => self.order_probe(*instance),
+                Output::Reclaim(id) => self.take_back(*id),
+                Output::Ceilings(ceilings) => {
+                    let refused = self.one_in(100).then(|| "permission denied".to_owned());
+                    self.word(Input::Ceilings(refused.map_or(Ok(*ceilings), Err)));
+                }
                 Output::Reply(call, reply) => self.take_reply(*call, reply),
                 Output::Adopt { instance, .. } => self.order_adopt(*instance),
                 Output::Record(number, record) => batch.push((*number, record.clone())),
@@ -118,10 +125,13 @@ impl World {
         self.soon(Duration::from_millis(every), Happening::Look);
         let unreadable = self.faults().unread;
         let mut used = OWN.saturating_add(self.hog);
+        // What outlived its container is little, and goes in the end.
+        let mut hard = if self.calm { Bytes::ZERO } else { Bytes::mib(self.rng.u64(0..8)) };
         let mut instances = std::collections::BTreeMap::new();
         for (id, keep) in &mut self.engine.keeps {
             let Some(held) = keep.look() else { continue };
             used = used.saturating_add(held);
+            hard = hard.saturating_add(held);
             let draw = self.rng.u32(0..1000);
             let memory = if draw < unreadable { Err(unread()) } else { Ok(held) };
             // Some are not looked for at all.
@@ -131,6 +141,11 @@ impl World {
         }
         let memory = HostMemory { total: self.memory, available: self.memory.saturating_sub(used) };
         let none = Permille::new(0);
+        // A machine that is short of memory stands still; one that is not may all the same.
+        let stalls = self.faults().stalls && (self.hog > Bytes::ZERO || self.rng.u32(0..100) == 0);
+        let stalled = Permille::new(if stalls { self.rng.u32(0..1000) } else { 0 });
+        let cpu = Permille::new(if stalls { self.rng.u32(900..1000) } else { 0 });
+        let blind_to_slice = self.blind || self.one_in(unreadable);
         let sample = Sample {
             memory: if self.blind { Err(unread()) } else { Ok(memory) },
             cpu: if self.blind {
@@ -138,7 +153,10 @@ impl World {
             } else {
                 Ok(HostCpu { cores: self.cores, busy: MilliCpu::new(0) })
             },
-            pressure: Ok(Pressure { memory_some: none, memory_full: none, cpu_some: none, io_some: none }),
+            pressure: Ok(Pressure { memory_some: none, memory_full: none, cpu_some: cpu, io_some: none }),
+            slice: if blind_to_slice { Err(unread()) } else { Ok(SliceMemory { hard }) },
+            slice_stalled: if blind_to_slice { Err(unread()) } else { Ok(stalled) },
+            reclaims: self.reclaims,
             instances,
         };
         self.word(Input::Sample(Box::new(sample)));

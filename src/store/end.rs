@@ -5,8 +5,8 @@
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-use crate::control::message::{Cancelled, Deadline, End, Exit, Failure, Interruption, Why};
-use crate::quantity::{Bytes, Instant, MilliCpu};
+use crate::control::message::{Cancelled, Deadline, End, Exit, Failure, Interruption, Level, Shortage, Why};
+use crate::quantity::{Bytes, Instant, MilliCpu, Permille};
 
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "End", rename_all = "snake_case")]
@@ -60,6 +60,7 @@ enum InterruptionText {
     Drain,
     HostLost,
     PoolRemoved,
+    Pressure,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -118,6 +119,73 @@ enum WhyText {
     NoTelemetry(String),
     EngineUnreachable(String),
     NotRecorded(String),
+    UnderPressure {
+        #[serde(with = "ShortageText")]
+        shortage: Shortage,
+        #[serde(with = "instant")]
+        until: Instant,
+    },
+    CpuPressure {
+        #[serde(with = "share")]
+        stalled: Permille,
+        have: u32,
+        limit: u32,
+    },
+    Recovering {
+        have: u32,
+        limit: u32,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Shortage")]
+struct ShortageText {
+    #[serde(with = "LevelText")]
+    level: Level,
+    #[serde(with = "bytes")]
+    available: Bytes,
+    #[serde(with = "bytes")]
+    floor: Bytes,
+    #[serde(with = "share_if_known")]
+    stalled: Option<Permille>,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Level", rename_all = "snake_case")]
+enum LevelText {
+    Calm,
+    Tight,
+    Critical,
+}
+
+/// A share as its thousandths.
+mod share {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::Permille;
+
+    pub(super) fn serialize<S: Serializer>(share: &Permille, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_u32(share.get())
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Permille, D::Error> {
+        Ok(Permille::new(u32::deserialize(from)?))
+    }
+}
+
+/// The same where there may be none.
+mod share_if_known {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::Permille;
+
+    pub(super) fn serialize<S: Serializer>(share: &Option<Permille>, to: S) -> Result<S::Ok, S::Error> {
+        share.map(Permille::get).serialize(to)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Option<Permille>, D::Error> {
+        Ok(Option::<u32>::deserialize(from)?.map(Permille::new))
+    }
 }
 
 /// A limit behind a limit.

@@ -81,7 +81,8 @@ messages! {
         "The reason is `@STOKER_REASON@`. `used`: its lease ended, and what was used is destroyed. `aged`: it\n\
          was warm for `warm.max_age`. `surplus`: more were warm than wanted. `drain`: an operator or a\n\
          shutdown empties the pool. `outdated`: a reload changed what instances of the pool are made from.\n\
-         `removed`: a reload took the pool away. `died`, `unanswering`, `start_failed`: it was of no use any more.\n\
+         `removed`: a reload took the pool away. `pressure`: the host is short of memory.\n\
+         `died`, `unanswering`, `start_failed`: it was of no use any more.\n\
          `unknown`: a container with the labels of this host that no record knows.";
     /// An instance would not go.
     INSTANCE_STUCK = "1ef9dfafdf60b0facecb57abb396b5f1", "An instance of pool @STOKER_POOL@ will not go",
@@ -148,6 +149,33 @@ messages! {
     /// The host can be measured again.
     TELEMETRY_BACK = "778086881a067da810afe244c6212dab", "The host's memory is known again",
         "Starts go on.";
+    /// The level of memory pressure moved.
+    PRESSURE = "ba2a930b830f0812fa9dec7b10decdad", "Memory pressure is @STOKER_STATE@",
+        "@STOKER_HAVE@ bytes are available, and @STOKER_NEED@ (the floor) must remain. `calm`: all is well,\n\
+         and stock returns step by step. `tight`: nothing is started, and what is warm is given up one by\n\
+         one. `critical`: less than half of the floor is left, and leases that hold more than was expected of\n\
+         them may be ended. Look for who takes the memory: `stokerctl status`, `systemd-cgtop -m`. Where it\n\
+         is the host's own services, raise the profile's `reserve`.";
+    /// Relief asks for memory.
+    RELIEF_ASKS = "95b32136837c89a2388636033d3fb6ee", "Relief asks idle instances to give memory back",
+        "The host is short of memory: @STOKER_HAVE@ bytes are available, @STOKER_NEED@ must remain. The\n\
+         kernel takes from @STOKER_COUNT@ warm instances what it can (`memory.reclaim`), before any of them\n\
+         is ended.";
+    /// Relief ends an instance.
+    RELIEF_ENDS = "77dd902954c25060b1e7b011718b77f3", "Relief ends an instance of pool @STOKER_POOL@: @STOKER_REASON@",
+        "The host is short of memory: @STOKER_HAVE@ bytes are available, @STOKER_NEED@ must remain, and this\n\
+         instance holds @STOKER_HELD@. The order is: `refill` and `surplus`, `stock` (nobody uses them),\n\
+         `past_promise` (a lease that lives on renewals), `interruptible` (the pool says `on_pressure =\n\
+         \"interrupt\"`), and at the critical level `outgrown` (the lease furthest above its `memory_expect`);\n\
+         leases of class interactive come last.";
+    /// The ceilings stand.
+    CEILINGS_STAND = "3fba76eed9932e96081b22234930dfc5", "All containers together have a hard limit",
+        "The kernel lets the containers in stoker.slice have no more memory than the message says: the host's\n\
+         total less the profile's `reserve` and what containers cost outside the slice.";
+    /// A ceiling does not stand.
+    CEILINGS_REFUSED = "df7a49917cd86095bb91a800e0cc1843", "A limit on all containers together could not be set",
+        "The message says which, and why. The sums of admission and each container's own limits keep the\n\
+         reserve all the same; what is missing is the kernel's word for it. It is tried again.";
     /// Records cannot be written.
     STORE_LOST = "336ba343abcc0798a8cb80b435913c58", "Stoker cannot write its records",
         "What is lent must be known to the next stokerd, so nothing is lent and nothing is started until\n\
@@ -196,6 +224,11 @@ pub fn of(what: &What) -> &'static Message {
         What::EngineLost(_) => &ENGINE_LOST,
         What::TelemetryLost(_) => &TELEMETRY_LOST,
         What::TelemetryBack => &TELEMETRY_BACK,
+        What::Pressure(..) => &PRESSURE,
+        What::ReliefAsks(..) => &RELIEF_ASKS,
+        What::ReliefEnds(..) => &RELIEF_ENDS,
+        What::CeilingsStand(_) => &CEILINGS_STAND,
+        What::CeilingsRefused(_) => &CEILINGS_REFUSED,
         What::StoreLost(_) => &STORE_LOST,
         What::StoreBack => &STORE_BACK,
         What::Recovered { .. } => &RECOVERED,

@@ -1,4 +1,5 @@
-//! What systemd is for a daemon: the journal, the service manager, who opens the socket, and logind.
+//! What systemd is for a daemon: the journal, the service manager, who opens the socket, logind, and the limits of
+//! a [`slice`].
 //!
 //! Each is there or is not, and the daemon runs without any of them: what is missing is said in plain lines on
 //! standard error, to nobody, or not at all. None may keep the daemon waiting: messages to the service manager
@@ -10,6 +11,7 @@ pub mod catalog;
 mod journal;
 mod logind;
 mod notify;
+pub mod slice;
 mod socket;
 
 pub use journal::start_logging;

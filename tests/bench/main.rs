@@ -9,6 +9,7 @@
 //! lend.rs     acquire of a warm instance   against   docker run -d
 //! look.rs     reading one container        against   docker stats --no-stream
 //! journal.rs  a record, from the loop to the disk and back
+//! relief.rs   from the kernel's word of memory pressure to the first action
 //! daemon.rs   stokerd itself with warm instances
 //! recover.rs  stokerd again after SIGKILL, with a hundred containers
 //! process.rs  processor time and memory of processes, from /proc
@@ -23,6 +24,7 @@ mod lend;
 mod look;
 mod process;
 mod recover;
+mod relief;
 #[path = "../stage/mod.rs"]
 mod stage;
 
@@ -84,6 +86,7 @@ async fn measure(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
     let mut figures = Vec::new();
     figures.extend(daemon::figures(stage).await?);
     figures.extend(look::figures(stage).await?);
+    figures.extend(relief::figures(stage).await?);
     figures.extend(lend::figures(stage).await?);
     figures.extend(journal::figures(&stage::folder("bench")?.join("journal")).await?);
     figures.extend(recover::figures(stage).await?);

@@ -58,7 +58,7 @@ packages() {
     # The version is the Makefile's.
     command -v cargo-deb || cargo install --locked cargo-deb@3.8.0 || return
     make docs && for version in 0.0.1 0.0.2; do
-        cargo deb --profile dev --no-build --strip --no-dbgsym --deb-version "$version" --output "$1/stoker-$version.deb" || return
+        cargo deb --profile dev --no-build --strip --no-dbgsym --fast --deb-version "$version" --output "$1/stoker-$version.deb" || return
     done
 }
 

@@ -153,15 +153,47 @@ pub(crate) fn remove_all(engine: &Engine, label: &str) {
 pub(crate) struct Private {
     folder: TempDir,
     dockerd: Option<Child>,
+    /// The cgroup that is the root of all of them for it, in each of the v1 trees.
+    apart: Option<String>,
 }
+
+/// Runs a program in a cgroup of its own of each v1 tree, which it and its children take for the tree's root.
+const APART: &str = r#"
+set -eu
+name=$1; shift
+for tree in /sys/fs/cgroup/*/; do
+    [ "$tree" = /sys/fs/cgroup/cpuset/ ] && continue # A new one has no processors there.
+    mkdir -p "$tree$name"
+    echo $$ >"$tree$name/cgroup.procs"
+done
+exec unshare --net --mount --cgroup sh -c '
+    set -eu
+    awk "\$3 == \"cgroup\" || \$3 == \"cgroup2\" { print \$2, \$3, \$4 }" /proc/mounts | while read -r point type options; do
+        umount "$point"
+        case $type in
+        cgroup2) mount -t cgroup2 none "$point" ;;
+        cgroup) mount -t cgroup -o "$(echo "$options" | tr , "\n" | grep -vE "^(rw|ro|nosuid|nodev|noexec|relatime|xattr|release_agent=.*)$" | paste -sd,)" none "$point" ;;
+        esac
+    done
+    exec "$@"' sh "$@"
+"#;
 
 impl Private {
     /// Starts one and gives it the tiny image; `None`, aloud, where none can be had.
     pub(crate) async fn start() -> Option<Private> {
+        Private::start_in(None).await
+    }
+
+    /// The same with cgroups of its own, so that limits on all of its containers concern nobody else.
+    pub(crate) async fn start_apart(name: &str) -> Option<Private> {
+        Private::start_in(Some(format!("stoker-{name}-{}", std::process::id()))).await
+    }
+
+    async fn start_in(apart: Option<String>) -> Option<Private> {
         let public = Engine::with(TINY).await?;
         let folder = tempfile::Builder::new().prefix("stoker-engine-").tempdir().expect("there is room");
         std::fs::write(folder.path().join("daemon.json"), "{}").expect("there is room");
-        let mut private = Private { folder, dockerd: None };
+        let mut private = Private { folder, dockerd: None, apart };
         private.launch();
         let engine = private.engine().await;
         let image = public.docker.export_image(TINY).map(|piece| piece.expect("the engine exports"));
@@ -177,8 +209,19 @@ impl Private {
         let log = File::options().create(true).append(true).open(folder.join("log")).expect("there is room");
         // In a network namespace of its own: a dockerd without a bridge removes `docker0` from the one it is in, and
         // with it the network of every other engine of the host.
-        let dockerd = Command::new("unshare")
-            .args(["--net", "dockerd"])
+        let mut command = match &self.apart {
+            None => {
+                let mut command = Command::new("unshare");
+                command.args(["--net", "dockerd"]);
+                command
+            }
+            Some(name) => {
+                let mut command = Command::new("sh");
+                command.args(["-c", APART, "sh", name, "dockerd"]);
+                command
+            }
+        };
+        let dockerd = command
             .args(["--bridge", "none", "--iptables=false", "--ip6tables=false", "--live-restore"])
             .arg("--config-file")
             .arg(folder.join("daemon.json"))
@@ -211,6 +254,11 @@ impl Private {
             Result::is_ok,
         );
         answers.await.expect("it answers")
+    }
+
+    /// Its process.
+    pub(crate) fn pid(&self) -> u32 {
+        self.dockerd.as_ref().expect("it was launched").id()
     }
 
     /// Sends its process a signal.
@@ -251,6 +299,11 @@ impl Drop for Private {
         }
         for path in mounts.lines().rev().filter_map(below) {
             let _ = Command::new("umount").args(["-l", &path]).stderr(Stdio::null()).status();
+        }
+        if let Some(name) = &self.apart {
+            let place = format!("/sys/fs/cgroup/*/{name}");
+            let remove = format!("find {place} -depth -type d -exec rmdir {{}} + 2>/dev/null");
+            let _ = Command::new("sh").args(["-c", &remove]).status();
         }
     }
 }

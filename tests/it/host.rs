@@ -124,6 +124,17 @@ impl Host {
         self.daemon = Some(command.stderr(log).spawn().expect("it was built"));
     }
 
+    /// Starts the daemon with the mounts and cgroups that this process sees.
+    pub(crate) fn launch_within(&mut self, pid: u32) {
+        let log = File::options().create(true).append(true).open(self.log_path()).expect("there is room");
+        let stokerd = self.stokerd(self.client.socket());
+        let mut within = Command::new("nsenter");
+        within.args(["--mount", "--cgroup", "--target", &pid.to_string(), "--"]);
+        within.arg(stokerd.get_program()).args(stokerd.get_args());
+        within.env_remove("JOURNAL_STREAM").stdin(Stdio::null()).stdout(Stdio::null());
+        self.daemon = Some(within.stderr(log).spawn().expect("nsenter is where unshare is"));
+    }
+
     /// The daemon's program with this host's profile, to serve at this socket, and nothing of the tests' own
     /// surroundings.
     pub(crate) fn stokerd(&self, socket: &Path) -> Command {

@@ -11,7 +11,7 @@ use std::time::Duration;
 use stoker::control::Controller;
 use stoker::control::message::{
     Acquire, Call, CallId, Engine, HostCpu, HostMemory, Input, LeaseId, News, Output, PoolView, Pressure,
-    Reply, Sample, Tenant,
+    Reply, Sample, SliceMemory, Tenant,
 };
 use stoker::profile::{self, HostProfile, PoolName};
 use stoker::quantity::{Bytes, Instant, MilliCpu, Permille};
@@ -94,6 +94,9 @@ impl Filling {
             memory: Ok(memory),
             cpu: Ok(HostCpu { cores: MilliCpu::cores(shipped.cores), busy: MilliCpu::new(0) }),
             pressure: Ok(Pressure { memory_some: none, memory_full: none, cpu_some: none, io_some: none }),
+            slice: Ok(SliceMemory { hard: Bytes::ZERO }),
+            slice_stalled: Ok(none),
+            reclaims: false,
             instances: BTreeMap::new(),
         })));
         filling
@@ -135,6 +138,8 @@ impl Filling {
                     Output::Stop { .. }
                     | Output::Probe { .. }
                     | Output::Adopt { .. }
+                    | Output::Reclaim(_)
+                    | Output::Ceilings(_)
                     | Output::Reply(..)
                     | Output::Tell(_) => {}
                 }

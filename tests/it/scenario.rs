@@ -21,7 +21,7 @@ use similar::TextDiff;
 use stoker::control::Controller;
 use stoker::control::message::{
     Call, CallId, HostCpu, HostMemory, Input, InstanceId, InstanceUse, News, Output, Pressure, Record,
-    Recovered, Sample, Subject,
+    Recovered, Sample, SliceMemory, Subject,
 };
 use stoker::profile::{HostProfile, Template};
 use stoker::quantity::{Bytes, Instant, MilliCpu, Permille};
@@ -141,6 +141,8 @@ struct Stage {
     cpu: Result<HostCpu, String>,
     /// What each instance holds; `None` where it cannot be read.
     held: BTreeMap<InstanceId, Option<Bytes>>,
+    /// What else a look sees, as the script said last.
+    rest: BTreeMap<String, String>,
 }
 
 impl Stage {
@@ -165,6 +167,7 @@ impl Stage {
             memory: Ok(HostMemory { total: Bytes::mib(16 << 10), available: Bytes::mib(15 << 10) }),
             cpu: Ok(HostCpu { cores: MilliCpu::cores(8), busy: MilliCpu::new(0) }),
             held: BTreeMap::new(),
+            rest: BTreeMap::new(),
         }
     }
 
@@ -203,7 +206,8 @@ impl Stage {
             Said::Restart => self.restart(),
             Said::Samples(on) => self.samples = on,
             Said::Pass => self.handle(Input::Tick, None),
-            Said::Sample { memory, cores, held } => {
+            Said::Sample { memory, cores, held, rest } => {
+                self.rest.extend(rest);
                 self.memory = memory.unwrap_or(self.memory.clone());
                 self.cpu = cores
                     .map(|cores| cores.map(|cores| HostCpu { cores, busy: MilliCpu::new(0) }))
@@ -216,6 +220,9 @@ impl Stage {
                     && self.samples
                 {
                     self.held.entry(*id).or_insert(Some(HELD));
+                }
+                if let Input::Instance(id, News::Gone) = &input {
+                    self.held.remove(id);
                 }
                 self.handle(input, None);
             }
@@ -290,15 +297,33 @@ impl Stage {
             (*id, InstanceUse { memory, cpu: Ok(MilliCpu::new(0)) })
         });
         let still = Permille::new(0);
+        let share = |name| self.rest.get(name).map_or(still, |text| Permille::parse(text).expect("a share"));
+        let unknown = |name| self.rest.get(name).is_some_and(|text| text == "?");
+        let residual = match self.rest.get("residual") {
+            Some(text) if text != "?" => Bytes::parse(text).expect("a size"),
+            Some(_) | None => Bytes::ZERO,
+        };
+        let hard = self.held.values().flatten().copied().sum::<Bytes>().saturating_add(residual);
         let sample = Sample {
             memory: self.memory.clone().map_err(unread),
             cpu: self.cpu.clone().map_err(unread),
             pressure: Ok(Pressure {
                 memory_some: still,
                 memory_full: still,
-                cpu_some: still,
+                cpu_some: share("busy"),
                 io_some: still,
             }),
+            slice: if unknown("residual") {
+                Err(unread("cannot be read".into()))
+            } else {
+                Ok(SliceMemory { hard })
+            },
+            slice_stalled: if unknown("stalled") {
+                Err(unread("cannot be read".into()))
+            } else {
+                Ok(share("stalled"))
+            },
+            reclaims: self.rest.get("reclaims").is_some_and(|word| word == "yes"),
             instances: instances.collect(),
         };
         self.looked = Some(self.now);
@@ -311,7 +336,7 @@ impl Stage {
         let mut given = None;
         while let Some(output) = self.controller.poll_output() {
             let lines = match &output {
-                Output::Tell(_) if !self.events => continue,
+                Output::Tell(_) | Output::Ceilings(_) if !self.events => continue,
                 Output::Record(number, record) => {
                     given = Some(*number);
                     if let Record::Instance(instance) = record
@@ -332,6 +357,8 @@ impl Stage {
                 Output::Start { .. }
                 | Output::Stop { .. }
                 | Output::Probe { .. }
+                | Output::Reclaim(_)
+                | Output::Ceilings(_)
                 | Output::Adopt { .. }
                 | Output::Tell(_) => show::output(&output),
             };

@@ -12,7 +12,7 @@ use stoker::sim::{Options, Report, run};
 const SEEDS: u64 = 200;
 
 /// Each end of a lease and each limit occurs over the seeds: a run that never meets one proves nothing of it.
-const ENDS: [&str; 14] = [
+const ENDS: [&str; 15] = [
     "released",
     "died",
     "vanished",
@@ -23,12 +23,13 @@ const ENDS: [&str; 14] = [
     "idle_timeout",
     "max_runtime",
     "drain",
+    "pressure",
     "wait_expired",
     "host_draining",
     "pool_draining",
     "pool_removed",
 ];
-const LIMITS: [&str; 15] = [
+const LIMITS: [&str; 18] = [
     "queue_full",
     "wait_expired",
     "host_draining",
@@ -41,12 +42,15 @@ const LIMITS: [&str; 15] = [
     "max_instances",
     "max_starts",
     "starts_failing",
+    "under_pressure",
+    "cpu_pressure",
+    "recovering",
     "no_telemetry",
     "engine_unreachable",
     "not_recorded",
 ];
 /// What else has to happen for the faults to have been met.
-const OTHERS: [&str; 28] = [
+const OTHERS: [&str; 38] = [
     "words lost",
     "words doubled",
     "words late",
@@ -68,6 +72,16 @@ const OTHERS: [&str; 28] = [
     "surplus",
     "callers crashed",
     "grants undelivered",
+    "tight",
+    "critical",
+    "refill",
+    "stock",
+    "past_promise",
+    "interruptible",
+    "outgrown",
+    "reclaims",
+    "calm",
+    "ceilings refused",
     "restarts",
     "leases kept",
     "adopted",

@@ -51,6 +51,8 @@ async fn how_a_host_and_its_leases_look() {
           promised: <size> of <size> for containers, floor <size>
           cpu: <n> of <n> cores busy
           stalls: memory <share> (all tasks <share>), cpu <share>, disk <share> of the last <time>
+          pressure: calm for <time>
+          ceiling: containers hold <size> of at most <size>
           starts: 0 of 4 under way
 
         POOL  KIND  WARM  STARTING  LEASED  STOPPING  QUEUED  MAX  HOLDS  PROMISED

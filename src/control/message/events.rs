@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{End, InstanceId, LeaseId, StartFailure, Tenant, Why};
+use super::{Ceilings, End, InstanceId, LeaseId, Level, Shortage, StartFailure, Tenant, Victim, Why};
 use crate::profile::{Change, PoolName};
 
 /// A transition, for the journal: what happened to what, and why.
@@ -67,6 +67,16 @@ pub enum What {
     TelemetryLost(String),
     /// It can again.
     TelemetryBack,
+    /// The level of memory pressure was this, and by these figures is another one.
+    Pressure(Level, Shortage),
+    /// Relief asks so many idle warm instances to give memory back.
+    ReliefAsks(u32, Shortage),
+    /// Relief ends this one.
+    ReliefEnds(Victim, Shortage),
+    /// The hard limits on all containers stand.
+    CeilingsStand(Ceilings),
+    /// One of the hard limits on all containers could not be set: which, and why.
+    CeilingsRefused(String),
     /// Records cannot be written; nothing is lent and nothing started.
     StoreLost(String),
     /// They can again.
@@ -97,6 +107,8 @@ pub enum StopReason {
     Surplus,
     /// A drain reclaims it.
     Drain,
+    /// The host is short of memory.
+    Pressure,
     /// It was made from an older template, or in an earlier boot.
     Outdated,
     /// Its pool is in the profile no more.

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use super::{Engine, Exit, HostCpu, HostMemory, InstanceId, LeaseId, Pressure, Tenant, Why};
+use super::{
+    CeilingsView, Engine, Exit, HostCpu, HostMemory, InstanceId, LeaseId, Pressure, PressureView,
+    SliceMemory, Tenant, Why,
+};
 use crate::profile::{ClassName, Kind, PoolName};
 use crate::quantity::{Bytes, Instant};
 
@@ -120,6 +123,8 @@ pub enum Deadline {
 pub enum Interruption {
     /// The window of a drain was over.
     Drain,
+    /// The host was short of memory.
+    Pressure,
     /// The host itself went down.
     HostLost,
     /// The host profile has its pool no more.
@@ -199,6 +204,12 @@ pub struct HostView {
     pub cpu: Reading<HostCpu>,
     /// Its stalls.
     pub pressure: Reading<Pressure>,
+    /// How short of memory it is.
+    pub shortage: PressureView,
+    /// What all containers hold.
+    pub slice: Reading<SliceMemory>,
+    /// Whether the hard limits on all containers stand.
+    pub ceilings: CeilingsView,
     /// What containers may have together, where the total is known.
     pub memory_limit: Option<Bytes>,
     /// What is promised to them.

@@ -6,8 +6,9 @@
 use std::time::Duration;
 
 use super::output::{Said, Spoken};
-use crate::control::message::{End, Event, Exit, Failure, StartFailure, What, Why};
+use crate::control::message::{End, Event, Exit, Failure, Level, Shortage, StartFailure, What, Why};
 use crate::control::words::Figures;
+use crate::quantity::Bytes;
 use crate::systemd::catalog;
 
 /// Writes that entries before this one are missing.
@@ -31,7 +32,7 @@ pub(super) fn transition(event: &Event, more: u64) {
     let lease = event.lease.as_ref().map(ToString::to_string);
     let tenant = event.tenant.as_ref().map(ToString::to_string);
     let (state, reason) = state_and_reason(&event.what);
-    let Numbers { took, waited, count, exit, limit } = Numbers::of(&event.what);
+    let Numbers { took, waited, count, exit, held, limit } = Numbers::of(&event.what);
     let repeated = (more > 0).then_some(more);
     // A level is part of an entry's type, so each level writes the fields anew.
     macro_rules! entry {
@@ -48,6 +49,7 @@ pub(super) fn transition(event: &Event, more: u64) {
                 stoker_waited_ms = waited.map(millis),
                 stoker_count = count,
                 stoker_exit_code = exit,
+                stoker_held = held,
                 stoker_need = limit.map(|limit| limit.need),
                 stoker_have = limit.map(|limit| limit.have),
                 stoker_unit = limit.map(|limit| limit.unit),
@@ -98,9 +100,12 @@ fn is_trouble(what: &What) -> bool {
         What::InstanceStartFailed(_)
         | What::InstanceStuck(..)
         | What::EngineLost(_)
-        | What::StoreLost(_)
         | What::TelemetryLost(_)
+        | What::ReliefEnds(..)
+        | What::CeilingsRefused(_)
+        | What::StoreLost(_)
         | What::ReloadRefused(_) => true,
+        What::Pressure(_, now) => now.level > Level::Calm,
         What::InstanceStarting
         | What::InstanceFound
         | What::InstanceWarm(_)
@@ -119,7 +124,9 @@ fn is_trouble(what: &What) -> bool {
         | What::EngineBack
         | What::StoreBack
         | What::Recovered { .. }
-        | What::TelemetryBack => false,
+        | What::TelemetryBack
+        | What::ReliefAsks(..)
+        | What::CeilingsStand(_) => false,
     }
 }
 
@@ -147,6 +154,11 @@ fn state_and_reason(what: &What) -> (&'static str, Option<&'static str>) {
         What::EngineLost(_) => ("engine_unreachable", None),
         What::TelemetryLost(_) => ("telemetry_unknown", None),
         What::TelemetryBack => ("telemetry_known", None),
+        What::Pressure(before, now) => (now.level.code(), Some(before.code())),
+        What::ReliefAsks(..) => ("relief", Some("reclaim")),
+        What::ReliefEnds(victim, _) => ("relief", Some(victim.tier.code())),
+        What::CeilingsStand(_) => ("ceilings_stand", None),
+        What::CeilingsRefused(_) => ("ceilings_refused", None),
         What::StoreLost(_) => ("store_failing", None),
         What::StoreBack => ("store_writing", None),
         What::Recovered { .. } => ("recovered", None),
@@ -160,7 +172,14 @@ struct Numbers {
     waited: Option<Duration>,
     count: Option<u64>,
     exit: Option<i64>,
+    /// Bytes that one held which is ended.
+    held: Option<u64>,
     limit: Option<Figures>,
+}
+
+/// What must remain and what there is.
+fn figures(shortage: &Shortage) -> Figures {
+    Figures { need: shortage.floor.get(), have: shortage.available.get(), unit: "bytes" }
 }
 
 impl Numbers {
@@ -176,6 +195,13 @@ impl Numbers {
             | What::InstanceStartFailed(
                 StartFailure::Died(Exit { code }) | StartFailure::DiedYoung(Exit { code }),
             ) => Numbers { exit: *code, ..none },
+            What::Pressure(_, shortage) => Numbers { limit: Some(figures(shortage)), ..none },
+            What::ReliefAsks(many, shortage) => {
+                Numbers { count: Some(u64::from(*many)), limit: Some(figures(shortage)), ..none }
+            }
+            What::ReliefEnds(victim, shortage) => {
+                Numbers { held: victim.held.map(Bytes::get), limit: Some(figures(shortage)), ..none }
+            }
             What::InstanceStarting
             | What::InstanceFound
             | What::InstanceStartFailed(_)
@@ -195,7 +221,9 @@ impl Numbers {
             | What::StoreLost(_)
             | What::StoreBack
             | What::Recovered { .. }
-            | What::TelemetryBack => none,
+            | What::TelemetryBack
+            | What::CeilingsStand(_)
+            | What::CeilingsRefused(_) => none,
         }
     }
 

@@ -1,7 +1,8 @@
 //! What is said over and over is said once in a while, with how often it was.
 //!
 //! Only what anybody can cause as often as he likes is held back: refusals, failed starts, and the coming and going of
-//! the engine, of measurements and of the store. Every transition of a lease or an instance is an entry of its own, always.
+//! the engine, of measurements, of the store, of pressure and of ceilings. Every transition of a lease or an instance is an
+//! entry of its own, always.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -84,6 +85,9 @@ fn kind(event: &Event) -> Option<Kind> {
         What::EngineBack => of("engine_back", ""),
         What::TelemetryLost(_) => of("telemetry_lost", ""),
         What::TelemetryBack => of("telemetry_back", ""),
+        What::Pressure(_, now) => of("pressure", now.level.code()),
+        What::CeilingsStand(_) => of("ceilings_stand", ""),
+        What::CeilingsRefused(_) => of("ceilings_refused", ""),
         What::StoreLost(_) => of("store_lost", ""),
         What::StoreBack => of("store_back", ""),
         What::InstanceStarting
@@ -97,6 +101,8 @@ fn kind(event: &Event) -> Option<Kind> {
         | What::LeaseEnded(_)
         | What::DrainBegan(_)
         | What::Drained
+        | What::ReliefAsks(..)
+        | What::ReliefEnds(..)
         | What::Recovered { .. }
         | What::Undrained
         | What::ProfileChanged(_)

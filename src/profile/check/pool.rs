@@ -15,7 +15,7 @@ use crate::profile::check::shape::{self, spell_size, spell_time};
 use crate::profile::check::{DAY, MOST_CORES, MOST_MEMORY};
 use crate::profile::mistake::Wrong;
 use crate::profile::tree::{Data, Value, quote};
-use crate::profile::{ClassName, Deadlines, Kind, Network, Pool, Probe, Template, Warm};
+use crate::profile::{ClassName, Deadlines, Kind, Network, OnPressure, Pool, Probe, Template, Warm};
 use crate::quantity::{Bytes, MilliCpu};
 
 /// What the process itself needs beside the files it keeps in memory. An interpreter starts in less.
@@ -93,6 +93,9 @@ fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool
     let deadlines = deadlines(&mut fields);
     // It is the callers' words and the journal is the operator's: nothing goes there unasked.
     let journal_output = fields.read("journal_output", shape::flag).or(false).value;
+    // Work that is under way is what the host is there for: it is interrupted where the operator said so.
+    let words = [OnPressure::Keep, OnPressure::Interrupt].map(|word| (word.as_str(), word));
+    let on_pressure = fields.read("on_pressure", shape::word(&words)).or(OnPressure::Keep).value;
     fields.finish();
     let (kind, template) = (kind?, template?);
     let memory_expect = memory.expect;
@@ -105,6 +108,7 @@ fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool
         max_instances,
         deadlines,
         journal_output,
+        on_pressure,
     })
 }
 

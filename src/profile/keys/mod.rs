@@ -460,4 +460,12 @@ pub const KEYS: &[Key] = &[
         meaning: "Whether what its instances write goes to the journal, too, as entries with pool, instance and lease.",
         reason: "It is the callers' words and the journal is the operator's: nothing goes there unasked.",
     },
+    Key {
+        table: POOL,
+        name: "on_pressure",
+        range: Range::Word(&["keep", "interrupt"]),
+        usual: both("\"keep\""),
+        meaning: "What becomes of its leases when the host is short of memory: they go on, or may be interrupted after all that is warm.",
+        reason: "Work that is under way is what the host is there for. At the critical level one that holds more than memory_expect may go all the same.",
+    },
 ];

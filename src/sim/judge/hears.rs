@@ -15,8 +15,18 @@ impl Judge {
             Input::Tick | Input::Recovered(_) | Input::RecordFailed(..) => {}
             Input::Recorded(upto) => self.written = *upto,
             Input::Sample(sample) => {
+                self.books.looked_at = Some(now);
+                self.books.stalled = sample.slice_stalled.as_ref().ok().copied();
+                if let Ok(slice) = &sample.slice {
+                    self.books.slice = Some(slice.hard);
+                }
                 if let Ok(memory) = &sample.memory {
                     self.memory = Some((*memory, now));
+                    let floor = self.profile.host.floor.of(memory.total);
+                    let short = memory.available < floor.saturating_add(floor);
+                    if short || self.books.stalled.is_some_and(|share| share.get() >= 100) {
+                        self.books.pressed_at = now;
+                    }
                 }
                 if let Ok(cpu) = &sample.cpu {
                     self.cores = Some((cpu.cores, now));
@@ -34,6 +44,7 @@ impl Judge {
                     seen.hear(news, now);
                 }
             }
+            Input::Ceilings(_) => {}
             Input::Active(lease, at) => self.touch(lease, *at),
             Input::Call(call, asked) => self.hear_call(*call, asked),
             Input::HungUp(call) => {

@@ -6,6 +6,7 @@
 //! said before it was written.
 
 mod hears;
+mod relief;
 mod restarts;
 mod sees;
 
@@ -41,6 +42,7 @@ pub(super) struct Judge {
     calls: BTreeMap<CallId, Instant>,
     drains: BTreeMap<Scope, Instant>,
     strangers: BTreeMap<InstanceId, Instant>,
+    books: relief::Books,
     /// The last record that was said to be written.
     written: u64,
 }
@@ -110,6 +112,7 @@ impl Judge {
             calls: BTreeMap::new(),
             drains: BTreeMap::new(),
             strangers: BTreeMap::new(),
+            books: relief::Books::default(),
             written: 0,
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::relief::Books;
 use super::{Found, Judge};
 use crate::control::message::{
     InstanceId, InstanceRecordState, LeaseId, LeaseRecord, LeaseRecordState, Record, Scope, Subject,
@@ -18,6 +19,8 @@ impl Judge {
         self.now = now;
         self.calls.clear();
         self.strangers.clear();
+        // The next one begins calm, and knows of nobody that relief has ended.
+        self.books = Books::since(now);
         (self.engine, self.written) = (false, 0);
         let leases: BTreeMap<&LeaseId, &LeaseRecord> = disk
             .values()

@@ -31,6 +31,14 @@ impl Judge {
                 let right = idle && *probe == seen.made.template.probe;
                 hold(right, || format!("{instance} is probed and is {seen:?}"))
             }
+            Output::Reclaim(id) => {
+                let idle = self
+                    .instances
+                    .get(id)
+                    .is_some_and(|seen| seen.ready && !seen.stop && seen.lent.is_none());
+                hold(idle, || format!("{id} is asked for memory and is not idle"))
+            }
+            Output::Ceilings(ceilings) => self.see_ceilings(ceilings),
             Output::Reply(call, reply) => self.see_reply(*call, reply),
             Output::Tell(event) => self.see_event(event),
         }
@@ -72,6 +80,7 @@ impl Judge {
         let now = self.now;
         hold(self.engine, || format!("{id} is started while the engine is known not to answer"))?;
         hold(self.drain_of(pool).is_none(), || format!("{id} is started in {pool}, which is drained"))?;
+        self.see_gate(true)?;
         let made = self.profile.pools.get(pool).cloned().map(Arc::new);
         let made =
             made.ok_or_else(|| format!("{id} is started in {pool}, which the profile does not have"))?;
@@ -107,7 +116,10 @@ impl Judge {
         let promised: Bytes = there().map(|seen| self.promised(seen)).sum();
         let slack = there().map(|seen| self.slack(seen)).max().unwrap_or_default();
         let promised = promised.saturating_add(slack);
+        let instances: u64 = self.profile.pools.values().map(|pool| u64::from(pool.max_instances)).sum();
+        let outside = Bytes::new(OVERHEAD.get() * instances);
         let limit = memory.total.saturating_sub(self.profile.host.reserve_memory.of(memory.total));
+        let limit = limit.saturating_sub(outside);
         hold(promised <= limit, || format!("{promised} are promised with {id}, of {limit}"))?;
         let floor = self.profile.host.floor.of(memory.total);
         // What was seen available loses what the others have still to grow, and this one.
@@ -127,14 +139,13 @@ impl Judge {
     /// The least that an instance must be counted with.
     fn promised(&self, seen: &Seen) -> Bytes {
         let spec = &seen.made;
-        let promised = match seen.held {
+        match seen.held {
             None => spec.memory_expect,
             Some((held, at)) if self.now.since(at) <= BELIEVED && held <= spec.memory_expect => {
                 spec.memory_expect
             }
             Some((held, _)) => spec.template.memory_max.max(held),
-        };
-        promised.saturating_add(OVERHEAD)
+        }
     }
 
     /// How far it may outgrow its expectation.
@@ -148,11 +159,7 @@ impl Judge {
         let Some((held, _)) = seen.held else {
             return if seen.stop { Bytes::ZERO } else { seen.made.memory_expect };
         };
-        if seen.stop {
-            Bytes::ZERO
-        } else {
-            self.promised(seen).saturating_sub(held).saturating_sub(OVERHEAD)
-        }
+        if seen.stop { Bytes::ZERO } else { self.promised(seen).saturating_sub(held) }
     }
 
     fn see_stop(&mut self, id: InstanceId) -> Found {
@@ -245,6 +252,10 @@ impl Judge {
                 hold(right, || format!("{pool} is gone, and something of it is left"))
             }
             (What::LeaseEnded(end), _, Some(lease)) => self.see_end(lease, end),
+            (What::Pressure(..) | What::ReliefAsks(..) | What::ReliefEnds(..), ..) => {
+                self.see_pressure(event)
+            }
+            (What::RequestRefused(Why::UnderPressure { .. }), ..) => self.see_gate(false),
             (What::InstanceGone, Some(id), _) => {
                 let seen = self.instances.get_mut(&id).ok_or("something unknown is gone")?;
                 seen.gone = true;
@@ -258,6 +269,7 @@ impl Judge {
                     StopReason::Died => seen.dead,
                     StopReason::Unanswering => seen.silences >= 2 || seen.unseen,
                     StopReason::Drain => self.drain_of(&seen.pool).is_some(),
+                    StopReason::Pressure => self.relieved(id, None),
                     StopReason::Removed => !self.profile.pools.contains_key(&seen.pool),
                     StopReason::Outdated => {
                         let exchanged = self.is_outdated(seen) && !self.is_awaited(&seen.pool);
@@ -347,6 +359,9 @@ impl Judge {
             End::Expired(Deadline::Runtime) => seen.is_some() && due(known.deadline),
             End::Expired(Deadline::Idle) => seen.is_some() && known.used && due(idle),
             End::Expired(Deadline::FirstUse) => seen.is_some() && !known.used && due(idle),
+            End::Interrupted(Interruption::Pressure) => {
+                known.granted.is_some_and(|(id, _)| self.relieved(id, Some(lease)))
+            }
             End::Interrupted(Interruption::Drain) => seen.is_some() && drain.is_some_and(due),
             End::Interrupted(Interruption::PoolRemoved) => {
                 seen.is_some() && !self.profile.pools.contains_key(&known.request.pool)
@@ -380,6 +395,7 @@ impl Judge {
 
     /// All that a word led to has come out: no lease is past what it was promised.
     pub(in crate::sim) fn rest(&self) -> Found {
+        self.rest_of_pressure()?;
         for id in &self.live {
             let known = &self.leases[id];
             let due = match known.granted {
@@ -395,6 +411,6 @@ impl Judge {
     }
 }
 
-fn hold(right: bool, otherwise: impl FnOnce() -> String) -> Found {
+pub(super) fn hold(right: bool, otherwise: impl FnOnce() -> String) -> Found {
     if right { Ok(()) } else { Err(otherwise()) }
 }

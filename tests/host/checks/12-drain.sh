@@ -10,3 +10,7 @@ equal "the state of $lease" "$(lease "$lease" state)" interrupted
 systemctl stop stokerd.socket stokerd
 equal "how stokerd ended" "$(systemctl show -P Result stokerd)" success
 [[ ! -e /run/stoker.sock ]] || fail "the socket is still there"
+systemctl start stokerd.socket stokerd
+equal "the drain after a restart" "$(api /v1/host | jq '.drain != null')" true
+stokerctl undrain
+ready

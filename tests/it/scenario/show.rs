@@ -35,6 +35,8 @@ pub(super) fn output(output: &Output) -> Vec<String> {
         }
         Output::Stop { instance: id, grace: Duration::ZERO } => format!("stop {}", instance(*id)),
         Output::Stop { instance: id, grace } => format!("stop {} grace={}", instance(*id), span(*grace)),
+        Output::Reclaim(id) => format!("reclaim {}", instance(*id)),
+        Output::Ceilings(all) => format!("ceilings memory={} cpu_weight={}", all.memory, all.cpu_weight),
         Output::Probe { instance: id, .. } => format!("probe {}", instance(*id)),
         Output::Adopt { instance: id, pool, .. } => format!("adopt {} of {pool}", instance(*id)),
         Output::Record(_, record) => format!("record {}", self::record(record)),
@@ -171,7 +173,8 @@ fn host(view: &HostView) -> String {
     let ready = if view.ready { "ready" } else { "not ready" };
     let drain = view.drain.as_ref().map_or(String::new(), self::drain);
     let (promised, (starts, most)) = (view.memory_promised, view.starts);
-    format!("{ready}, {promised} promised of {limit}, {starts} of {most} starts, {engine}{drain}")
+    let level = view.shortage.level.code();
+    format!("{ready}, {level}, {promised} promised of {limit}, {starts} of {most} starts, {engine}{drain}")
 }
 
 fn drain(view: &DrainView) -> String {

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! engine up | engine down WHY
-//! sample [memory=TOTAL/AVAILABLE] [cores=N] [i1=HELD]…     `?` for what cannot be read
+//! sample [memory=TOTAL/AVAILABLE] [cores=N] [i1=HELD]… [residual=SIZE|?] [stalled=SHARE|?] [busy=SHARE]
+//!        [reclaims=yes|no]                                 `?` for what cannot be read
 //! no samples | show events | show records | pass
 //! no writes | writes again | unwritten WHY                 records are written at once, unless
 //! restart                                                 the next daemon, whose instances are `j1`, …
 //! listed [i1 | i1! | x1]… [asked=TIME]                     `!` does not run, `x` is nobody's
 //! created | started | ready | gone i1      exited i1 CODE   probed i1 yes|no   unstoppable i1 WHY
+//! ceilings refused WHY
 //! failed i1 image | died CODE | engine WHY
 //! acquire r1 POOL [class=] [wait=] [runtime=] [idle=] [async]     acquire r1..r9 POOL: several
 //! get r1 [executing|ended WAIT] [as w1]    hangup r1|w1     active r1 [at=TIME]
@@ -41,6 +43,7 @@ pub(super) enum Said {
         memory: Option<Result<HostMemory, String>>,
         cores: Option<Result<MilliCpu, String>>,
         held: BTreeMap<InstanceId, Option<Bytes>>,
+        rest: BTreeMap<String, String>,
     },
     Input(Input),
     Call {
@@ -115,7 +118,7 @@ fn bytes(text: &str) -> Result<Bytes, Wrong> {
 
 fn sample(figures: &[&str]) -> Result<Said, Wrong> {
     let unread = || "cannot be read".to_owned();
-    let (mut memory, mut cores, mut held) = (None, None, BTreeMap::new());
+    let (mut memory, mut cores, mut held, mut rest) = (None, None, BTreeMap::new(), BTreeMap::new());
     for figure in figures {
         match figure.split_once('=').ok_or("a figure is NAME=VALUE")? {
             ("memory", "?") => memory = Some(Err(unread())),
@@ -127,11 +130,14 @@ fn sample(figures: &[&str]) -> Result<Said, Wrong> {
             ("cores", count) => {
                 cores = Some(Ok(MilliCpu::parse(count).map_err(|wrong| wrong.to_string())?));
             }
+            (name @ ("residual" | "stalled" | "busy" | "reclaims"), value) => {
+                rest.insert(name.to_owned(), value.to_owned());
+            }
             (name, "?") => drop(held.insert(instance(name)?, None)),
             (name, size) => drop(held.insert(instance(name)?, Some(bytes(size)?))),
         }
     }
-    Ok(Said::Sample { memory, cores, held })
+    Ok(Said::Sample { memory, cores, held, rest })
 }
 
 fn exit(code: &str) -> Result<Exit, Wrong> {
@@ -162,6 +168,7 @@ fn input(at: Instant, words: &[&str]) -> Result<Option<Input>, Wrong> {
         ["exited", name, code] => news(name, News::Exited(exit(code)?)),
         ["probed", name, "yes"] => news(name, News::Probed(true)),
         ["probed", name, "no"] => news(name, News::Probed(false)),
+        ["ceilings", "refused", ref why @ ..] => Ok(Some(Input::Ceilings(Err(why.join(" "))))),
         ["unstoppable", name, ref why @ ..] => news(name, News::StopFailed(why.join(" "))),
         ["failed", name, "image"] => {
             news(name, News::StartFailed(StartFailure::ImageMissing("chromium:1".into())))

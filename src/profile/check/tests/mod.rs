@@ -49,6 +49,7 @@ idle_timeout = "10m"
 max_runtime = "2h 30m"
 stop_timeout = "10s"
 journal_output = true
+on_pressure = "interrupt"
 
 [pool.python]
 kind = "sandbox"

@@ -52,7 +52,8 @@ fn every_key_arrives() {
     idle_timeout: 600s
     max_runtime: 9000s
     stop_timeout: 10s }
-    journal_output: true }
+    journal_output: true
+    on_pressure: Interrupt }
     "#);
     assert_eq!(
         profile.pools["python"].template.probe,
@@ -88,7 +89,8 @@ fn defaults_by_kind() {
     idle_timeout: 300s
     max_runtime: 3600s
     stop_timeout: 5s }
-    journal_output: false }
+    journal_output: false
+    on_pressure: Keep }
     "#);
     insta::assert_snapshot!(flat(&pool(SANDBOX)), @r#"
     Pool { kind: Sandbox
@@ -116,7 +118,8 @@ fn defaults_by_kind() {
     idle_timeout: 300s
     max_runtime: 3600s
     stop_timeout: 5s }
-    journal_output: false }
+    journal_output: false
+    on_pressure: Keep }
     "#);
 }
 

@@ -1,0 +1,93 @@
+//! From the kernel's word that tasks stand still for memory to relief's first action.
+//!
+//! Whether and when a kernel speaks depends on what stalls, so what is measured is what Stoker does from there: a whole
+//! look at the host and all containers, the controller's decision on it, and the order to stop the first one. The real
+//! measuring room and the real controller, on the containers of this benchmark; what is left out is the wake-up of a
+//! thread and two hand-overs between threads, some tens of microseconds.
+
+use std::time::Duration;
+
+use anyhow::Context;
+use stoker::control::Controller;
+use stoker::control::message::{Engine, Input, InstanceId, News, Output, What};
+use stoker::measure::{Measure, Root};
+use stoker::profile;
+use stoker::quantity::Instant;
+use tokio::time;
+
+use super::figure::{Bar, Figure, Runs};
+use super::stage::Stage;
+use super::{POOL, WARM, profile_text};
+
+const RUNS: usize = 30;
+
+pub(crate) async fn figures(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
+    let mut pids = Vec::new();
+    for container in stage.engine.containers_of(&stage.host).await? {
+        let labels = container.labels.context("a container has no labels")?;
+        pids.push(
+            stage.engine.pid_of(labels.get("stoker.instance").context("a container is nobody's")?).await?,
+        );
+    }
+    let mut millis = Vec::new();
+    for _ in 0..RUNS {
+        millis.push(first_action(&pids)? * 1e3);
+    }
+    let name = format!("a look at {} containers and relief's decision on it", pids.len());
+    Ok(vec![Runs::new(millis, "ms")?.figure(name).bar(Bar::Below(20.0))])
+}
+
+/// Seconds from the word to the first order, on a host whose floor is more than it has.
+fn first_action(pids: &[u32]) -> anyhow::Result<f64> {
+    // The floor is a share of all there is, which is never available.
+    let text = profile_text().replace("floor = \"64MiB\"", "floor = \"95%\"");
+    let profile = profile::check("bench", &text)?;
+    let mut now = Instant::from_nanos(1_000_000_000);
+    let mut controller = Controller::new(profile, "bench".into(), 1, now);
+    let mut measure = Measure::new(Root::host());
+    let mut instances = Vec::new();
+    // Warmed up on a host that has plenty, as the first look says.
+    let mut plenty = measure.sample(now);
+    for _ in 0..2 {
+        now = now.after(Duration::from_secs(1));
+        plenty = measure.sample(now);
+        let memory = plenty.memory.as_mut().map_err(|unread| anyhow::anyhow!("{}", unread.0))?;
+        memory.available = memory.total;
+    }
+    controller.handle(now, Input::Sample(Box::new(plenty)));
+    controller.handle(now, Input::Engine(Engine::Reachable));
+    while instances.len() < WARM {
+        let mut started: Vec<InstanceId> = Vec::new();
+        while let Some(output) = controller.poll_output() {
+            if let Output::Start { instance, .. } = output {
+                started.push(instance);
+            }
+        }
+        anyhow::ensure!(!started.is_empty(), "pool {POOL} does not warm up: {} of {WARM}", instances.len());
+        for instance in started {
+            controller.handle(now, Input::Instance(instance, News::Ready));
+            instances.push(instance);
+        }
+    }
+    while controller.poll_output().is_some() {}
+    for (instance, pid) in instances.iter().zip(pids) {
+        measure.follow(*instance, *pid)?;
+    }
+    // What is available is some way below the floor: two looks a second apart move the level, the third one acts.
+    for look in 0..4 {
+        now = now.after(Duration::from_secs(1));
+        let began = time::Instant::now();
+        let sample = measure.sample(now);
+        controller.handle(now, Input::Sample(Box::new(sample)));
+        let acts = |output: &Output| matches!(output, Output::Tell(event) if matches!(event.what, What::ReliefEnds(..)));
+        let mut relief = false;
+        while let Some(output) = controller.poll_output() {
+            relief |= acts(&output);
+            if relief && matches!(output, Output::Stop { .. }) {
+                return Ok(began.elapsed().as_secs_f64());
+            }
+        }
+        anyhow::ensure!(look < 3, "relief did not act");
+    }
+    unreachable!("the last look acts or fails")
+}
