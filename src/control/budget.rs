@@ -8,7 +8,8 @@
 //! limit    = total - reserve - max_instances * overhead        the slice's hard ceiling (`ceiling`)
 //! ledger     sum + residual + new + slack  <=  limit           slack = max(memory_max - memory_expect)
 //!                                                              residual = max(0, slice's hard - sum of hard)
-//! measured   min(available - floor, limit - slice's hard) - growth  >=  new + overhead
+//! measured   available - floor - growth  >=  new + overhead    and the same below the ceiling, without overhead:
+//!            limit - slice's hard - growth  >=  new
 //! ```
 //!
 //! The first holds even if all grow to what is expected and one beyond. The *measured* one begins with what the
@@ -34,6 +35,8 @@ pub(super) struct Promised {
     pub(super) memory: Bytes,
     /// What of it is not held yet.
     pub(super) growth: Bytes,
+    /// What of that will be taken outside the slice.
+    pub(super) outside: Bytes,
     /// What the instances hold, as far as that is known.
     pub(super) held: Bytes,
     /// The sum of their `cpus`.
@@ -47,6 +50,7 @@ impl Promised {
     pub(super) fn add(&mut self, share: Share, pool: &Pool) {
         self.memory = self.memory.saturating_add(share.promised);
         self.held = self.held.saturating_add(share.held);
+        self.outside = self.outside.saturating_add(share.outside);
         self.growth = self.growth.saturating_add(share.growth);
         self.cpu = self.cpu.saturating_add(pool.template.cpus);
         self.slack = self.slack.max(slack(pool));
@@ -57,6 +61,7 @@ impl Promised {
         self.memory = self.memory.saturating_add(other.memory);
         self.growth = self.growth.saturating_add(other.growth);
         self.held = self.held.saturating_add(other.held);
+        self.outside = self.outside.saturating_add(other.outside);
         self.cpu = self.cpu.saturating_add(other.cpu);
         self.slack = self.slack.max(other.slack);
     }
@@ -96,7 +101,10 @@ impl Has<'_> {
         let floor = self.profile.host.floor.of(self.memory.total);
         let above_floor = self.memory.available.saturating_sub(floor);
         let below_ceiling = memory_limit(self.profile, self.memory).saturating_sub(self.slice.hard);
-        above_floor.min(below_ceiling).saturating_sub(promised.growth)
+        // What one more costs outside the slice is no matter of the ceiling.
+        let inside = promised.growth.saturating_sub(promised.outside);
+        let below_ceiling = below_ceiling.saturating_sub(inside).saturating_add(OVERHEAD);
+        above_floor.saturating_sub(promised.growth).min(below_ceiling)
     }
 }
 

@@ -18,6 +18,8 @@ pub(super) struct Share {
     pub(super) promised: Bytes,
     /// What of that it does not hold yet: its part of what MemAvailable will still lose.
     pub(super) growth: Bytes,
+    /// What of that will be taken outside its cgroup, and so outside the slice.
+    pub(super) outside: Bytes,
     /// What it holds now, as far as that is known; all that it may hold where it is not.
     pub(super) held: Bytes,
 }
@@ -26,7 +28,12 @@ impl Share {
     /// One that does not exist yet: what it costs outside its cgroup is not taken yet, either.
     pub(super) fn of_new(pool: &Pool) -> Share {
         let expect = pool.memory_expect;
-        Share { promised: expect, growth: expect.saturating_add(OVERHEAD), held: Bytes::ZERO }
+        Share {
+            promised: expect,
+            growth: expect.saturating_add(OVERHEAD),
+            outside: OVERHEAD,
+            held: Bytes::ZERO,
+        }
     }
 
     /// One that exists, or will. One that is not there yet, or not for long, counts as a new one; one that
@@ -44,14 +51,19 @@ impl Share {
         match memory.reading(now) {
             Reading::Fresh(held, _) | Reading::Stale(held, _) => {
                 let envelope = if held > pool.memory_expect { max } else { pool.memory_expect };
-                Share { promised: envelope.max(held), growth: envelope.saturating_sub(held), held }
+                Share {
+                    promised: envelope.max(held),
+                    growth: envelope.saturating_sub(held),
+                    outside: Bytes::ZERO,
+                    held,
+                }
             }
-            Reading::Unknown(_) => Share { promised: max, growth: max, held: max },
+            Reading::Unknown(_) => Share { promised: max, growth: max, outside: Bytes::ZERO, held: max },
         }
     }
 
     /// One that is being stopped: it still holds what it holds and grows no more.
     pub(super) fn stopping(self) -> Share {
-        Share { growth: Bytes::ZERO, ..self }
+        Share { growth: Bytes::ZERO, outside: Bytes::ZERO, ..self }
     }
 }

@@ -9,10 +9,10 @@ use std::time::Duration;
 
 use anyhow::Context;
 use stoker::control::Controller;
-use stoker::control::message::{Engine, Input, InstanceId, News, Output, What};
+use stoker::control::message::{Engine, HostCpu, Input, InstanceId, News, Output, What};
 use stoker::measure::{Measure, Root};
 use stoker::profile;
-use stoker::quantity::Instant;
+use stoker::quantity::{Instant, MilliCpu};
 use tokio::time;
 
 use super::figure::{Bar, Figure, Runs};
@@ -53,6 +53,8 @@ fn first_action(pids: &[u32]) -> anyhow::Result<f64> {
         plenty = measure.sample(now);
         let memory = plenty.memory.as_mut().map_err(|unread| anyhow::anyhow!("{}", unread.0))?;
         memory.available = memory.total;
+        // Between two looks as near as these no tick has passed.
+        plenty.cpu = Ok(HostCpu { cores: MilliCpu::cores(64), busy: MilliCpu::new(0) });
     }
     controller.handle(now, Input::Sample(Box::new(plenty)));
     controller.handle(now, Input::Engine(Engine::Reachable));
@@ -61,6 +63,8 @@ fn first_action(pids: &[u32]) -> anyhow::Result<f64> {
         while let Some(output) = controller.poll_output() {
             if let Output::Start { instance, .. } = output {
                 started.push(instance);
+            } else if let Output::Record(number, _) = output {
+                controller.handle(now, Input::Recorded(number));
             }
         }
         anyhow::ensure!(!started.is_empty(), "pool {POOL} does not warm up: {} of {WARM}", instances.len());

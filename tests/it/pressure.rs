@@ -73,7 +73,8 @@ warm = { min = 4, max = 4 }
         fs::read_to_string(format!("{slice}/{name}")).unwrap().trim().parse().unwrap()
     };
     assert!(number("memory.failcnt") > 0, "the slice met its ceiling");
-    assert!(number("memory.max_usage_in_bytes") <= number("memory.limit_in_bytes"), "and kept it");
+    // The kernel lets a few pages through that cannot wait.
+    assert!(number("memory.max_usage_in_bytes") < number("memory.limit_in_bytes") + 4 * MIB, "and kept it");
 
     // The daemon answers, the host is as it was, and what is left goes in good order.
     assert!(host.host().await.engine.reachable);
