@@ -15,7 +15,8 @@ impl Controller {
     /// The host in a few figures; it costs a look at each pool, and none at an instance.
     pub fn summary(&self) -> Summary {
         let (engine, drain) = (self.belief.engine.clone(), None);
-        let mut all = Summary { warm: 0, leased: 0, starting: 0, queued: 0, engine, drain };
+        let trouble = self.trouble();
+        let mut all = Summary { warm: 0, leased: 0, starting: 0, queued: 0, engine, drain, trouble };
         let mut instances = 0;
         for pool in self.pools.values() {
             all.warm += pool.counts.warm;
@@ -26,6 +27,14 @@ impl Controller {
         }
         all.drain = self.drain.map(|drain| view_drain(drain, all.leased, instances));
         all
+    }
+
+    /// What keeps every pool from lending or starting.
+    fn trouble(&self) -> Option<Why> {
+        if let Some(why) = &self.records.trouble {
+            return Some(Why::NotRecorded(why.clone()));
+        }
+        self.belief.memory(self.now).err().map(Why::NoTelemetry)
     }
 
     pub(super) fn view_lease(&self, lease: &Lease) -> LeaseView {

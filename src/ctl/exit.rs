@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use crate::api::client::ClientError;
 use crate::api::problem::Problem;
 use crate::profile::Reported;
+use crate::systemd;
 
 /// The codes, for the end of the tool's help.
 pub const HELP: &str = "\
@@ -63,6 +64,10 @@ pub fn report(program: &str, error: &anyhow::Error, otherwise: u8) -> ExitCode {
     let mut text = format!("{program}: {error:#}\n");
     if let Some(hint) = hint(error) {
         text.push_str(&format!("\nhint: {hint}\n"));
+    }
+    if systemd::stderr_is_the_journal() {
+        // Each line is an entry of its own there, with the level that it begins with: an error (sd-daemon(3)).
+        text = text.lines().map(|line| format!("<3>{line}\n")).collect();
     }
     // Nobody may be there to read it.
     let _ = std::io::stderr().write_all(text.as_bytes());

@@ -84,19 +84,33 @@ impl Mistake {
         let to = text[place.start..].find('\n').map_or(text.len(), |newline| place.start + newline);
         let line = text[from..to].trim_end_matches('\r');
         let meant = &text[place.start..place.end.min(from + line.len()).max(place.start)];
-        let excerpt = (line.chars().count() <= LONGEST_EXCERPT)
+        let secret = may_be_secret(text, from, line, key);
+        let excerpt = (line.chars().count() <= LONGEST_EXCERPT && !secret)
             .then(|| Excerpt { line: line.into(), width: meant.chars().count().max(1) });
+        // What was found there may be the secret itself.
+        let said = wrong.problem.find(", found ").filter(|_| secret);
+        let problem = said.map_or(wrong.problem.as_str(), |at| &wrong.problem[..at]).to_owned();
         Mistake {
             file: place.source.file.clone(),
             line: place.line(),
             column: text[from..place.start].chars().count() + 1,
             key: key.into(),
-            problem: wrong.problem,
+            problem,
             hint: wrong.hint,
             excerpt,
             layer: place.source.layer,
         }
     }
+}
+
+/// Whether a line is or holds environment of containers: passwords live there, and a report may end in the journal.
+/// A line that reads as nothing counts by the table that it stands in.
+fn may_be_secret(text: &str, from: usize, line: &str, key: &str) -> bool {
+    let is_env = |word: &str| word.trim_matches(['"', '\'', ' ']) == "env";
+    let header = |line: &&str| line.trim_start().starts_with('[');
+    let table = text[..from].lines().rev().find(header).unwrap_or_default();
+    let words = |text: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '-').any(is_env);
+    key.split('.').any(is_env) || words(line) || (table.contains("env") && words(table))
 }
 
 impl fmt::Display for Mistake {

@@ -18,13 +18,13 @@ use tracing_subscriber::util::SubscriberInitExt;
 /// How the fields of our own entries begin.
 const OURS: &str = "stoker_";
 
-/// Sends all that is logged from here on to the journal, or to standard error.
+/// Sends all that is logged from here on to the journal under this program's name, or to standard error.
 ///
 /// # Errors
 /// When it has been called before.
-pub fn start_logging() -> Result<(), tracing_subscriber::util::TryInitError> {
+pub fn start_logging(program: &str) -> Result<(), tracing_subscriber::util::TryInitError> {
     let ours = || FilterFn::new(|entry| entry.target().starts_with("stoker"));
-    if under_systemd()
+    if stderr_is_the_journal()
         && let Ok(journal) = tracing_journald::layer()
     {
         // The crate's own would make a notice of what is mere information.
@@ -35,7 +35,7 @@ pub fn start_logging() -> Result<(), tracing_subscriber::util::TryInitError> {
         };
         let journal = journal
             .with_field_prefix(None)
-            .with_syslog_identifier("stokerd".into())
+            .with_syslog_identifier(program.into())
             .with_priority_mappings(levels);
         return tracing_subscriber::registry()
             .with(journal.with_filter(LevelFilter::INFO).with_filter(ours()))
@@ -55,7 +55,10 @@ pub fn start_logging() -> Result<(), tracing_subscriber::util::TryInitError> {
     tracing_subscriber::registry().with(lines.with_filter(LevelFilter::INFO).with_filter(ours())).try_init()
 }
 
-/// systemd says so to a service whose standard error is the journal.
-fn under_systemd() -> bool {
-    std::env::var_os("JOURNAL_STREAM").is_some()
+/// Whether standard error is the journal: systemd names the stream's device and inode (systemd.exec(5)), as the
+/// variable may be an earlier process's and the stream another one since.
+pub fn stderr_is_the_journal() -> bool {
+    let named = std::env::var("JOURNAL_STREAM").unwrap_or_default();
+    let Ok(stat) = nix::sys::stat::fstat(std::io::stderr()) else { return false };
+    named == format!("{}:{}", stat.st_dev, stat.st_ino)
 }

@@ -14,7 +14,7 @@ mod notify;
 pub mod slice;
 mod socket;
 
-pub use journal::start_logging;
+pub use journal::{start_logging, stderr_is_the_journal};
 pub use logind::{Lock, Logind, LogindError};
 pub use notify::{Notify, Pulse, status_line};
 pub use socket::{PassedError, passed_listener};

@@ -123,7 +123,7 @@ impl Pulse {
 
 /// How the host goes, in the one line of `systemctl status`.
 pub fn status_line(host: &Summary) -> String {
-    let Summary { warm, leased, starting, queued, engine, drain } = host;
+    let Summary { warm, leased, starting, queued, engine, drain, trouble } = host;
     let mut line = format!("{warm} warm, {leased} leased, {starting} starting, {queued} queued");
     match drain {
         Some(drain) if drain.instances == 0 => line.push_str("; drained"),
@@ -132,6 +132,9 @@ pub fn status_line(host: &Summary) -> String {
     }
     if let Engine::Unreachable(why) = engine {
         line.push_str(&format!("; the engine does not answer: {why}"));
+    }
+    if let Some(why) = trouble {
+        line.push_str(&format!("; {why}"));
     }
     // A line's end would begin another message to the manager.
     line.replace(char::is_control, " ")

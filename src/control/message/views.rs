@@ -241,6 +241,8 @@ pub struct Summary {
     pub engine: Engine,
     /// The drain the host is under.
     pub drain: Option<DrainView>,
+    /// Why nothing can be lent or started, where the host itself is the reason.
+    pub trouble: Option<Why>,
 }
 
 /// A figure with its age: missing is not zero, and old is not new.

@@ -58,7 +58,9 @@ pub(super) fn transition(event: &Event, more: u64) {
             )
         };
     }
-    if is_trouble(&event.what) {
+    if matches!(event.what, What::StoreLost(_)) {
+        entry!(error); // Nothing can be lent until somebody makes room.
+    } else if is_trouble(&event.what) {
         entry!(warn);
     } else {
         entry!(info);

@@ -81,15 +81,15 @@ fn kind(event: &Event) -> Option<Kind> {
     match &event.what {
         What::RequestRefused(why) => of("refused", why.code()),
         What::InstanceStartFailed(_) => of("start_failed", ""),
-        What::EngineLost(_) => of("engine_lost", ""),
-        What::EngineBack => of("engine_back", ""),
-        What::TelemetryLost(_) => of("telemetry_lost", ""),
-        What::TelemetryBack => of("telemetry_back", ""),
+        What::EngineLost(_) => of("engine", ""),
+        What::EngineBack => of("engine", ""),
+        What::TelemetryLost(_) => of("telemetry", ""),
+        What::TelemetryBack => of("telemetry", ""),
         What::Pressure(_, now) => of("pressure", now.level.code()),
         What::CeilingsStand(_) => of("ceilings_stand", ""),
         What::CeilingsRefused(_) => of("ceilings_refused", ""),
-        What::StoreLost(_) => of("store_lost", ""),
-        What::StoreBack => of("store_back", ""),
+        What::StoreLost(_) => of("store", ""),
+        What::StoreBack => of("store", ""),
         What::InstanceStarting
         | What::InstanceWarm(_)
         | What::InstanceFound
