@@ -28,7 +28,7 @@ use crate::quantity::{Bytes, Instant, Permille};
 /// A start or a page's load dips for a second; longer is no dip. The daemon looks each second.
 const RISE: Duration = Duration::from_secs(2);
 /// What was freed is filled again within seconds, if it is; the kernel's averages take ten to forget.
-pub(super) const FALL: Duration = Duration::from_secs(10);
+const FALL: Duration = Duration::from_secs(10);
 /// No level lasts longer against what is seen.
 const LONGEST: Duration = Duration::from_secs(120);
 /// All tasks of the slice stand still for a tenth of the time: below it, work goes on as if nothing were.

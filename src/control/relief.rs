@@ -34,7 +34,7 @@ use crate::profile::OnPressure;
 use crate::quantity::{Bytes, Instant};
 
 /// The engine kills and removes a container within a second, and MemAvailable says so at the next look.
-pub(super) const SETTLE: Duration = Duration::from_secs(3);
+const SETTLE: Duration = Duration::from_secs(3);
 /// One that will not go frees nothing: after this long it is the turn of the next.
 const STUCK: Duration = Duration::from_secs(15);
 /// A lease is not ended for less than this.

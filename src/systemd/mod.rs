@@ -1,5 +1,5 @@
 //! What systemd is for a daemon: the journal, the service manager, who opens the socket, logind, and the limits of
-//! a [`slice`].
+//! a [`mod@slice`].
 //!
 //! Each is there or is not, and the daemon runs without any of them: what is missing is said in plain lines on
 //! standard error, to nobody, or not at all. None may keep the daemon waiting: messages to the service manager
