@@ -7,7 +7,9 @@ use super::Controller;
 use super::budget;
 use super::drain::Drain;
 use super::lease::{Lease, State};
-use super::message::{DrainView, Engine, HostView, LeaseState, LeaseView, PoolView, PressureView, Summary};
+use super::message::{
+    DrainView, Engine, HostView, LeaseState, LeaseView, PoolView, PressureView, Summary, Why,
+};
 use super::pool::{Life, Pool};
 use crate::quantity::Bytes;
 
@@ -34,7 +36,10 @@ impl Controller {
         if let Some(why) = &self.records.trouble {
             return Some(Why::NotRecorded(why.clone()));
         }
-        self.belief.memory(self.now).err().map(Why::NoTelemetry)
+        let memory = self.belief.memory.reading(self.now);
+        // Before the first look nothing is wrong yet.
+        let tried = !self.belief.memory.never_tried();
+        memory.known().err().filter(|_| tried).map(|why| Why::NoTelemetry(why.to_owned()))
     }
 
     pub(super) fn view_lease(&self, lease: &Lease) -> LeaseView {

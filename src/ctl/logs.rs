@@ -59,9 +59,10 @@ fn arguments(logs: &Logs, json: bool) -> Vec<String> {
     }
     logs.more.iter().for_each(|word| add(word));
     add("_UID=0");
-    add("SYSLOG_IDENTIFIER=stokerd");
-    if let Some(name) = &logs.name {
-        add(&format!("{}={name}", field(name)));
+    match &logs.name {
+        // Also what `stokerctl reap` has ended.
+        Some(name) => add(&format!("{}={name}", field(name))),
+        None => add("SYSLOG_IDENTIFIER=stokerd"),
     }
     all
 }
@@ -98,8 +99,7 @@ mod tests {
             explain: true,
             more: vec!["--since".into(), "-1h".into()],
         };
-        let wanted = "--follow --lines=5 --catalog --output=json --since -1h _UID=0 SYSLOG_IDENTIFIER=stokerd \
-                      STOKER_POOL=chromium";
+        let wanted = "--follow --lines=5 --catalog --output=json --since -1h _UID=0 STOKER_POOL=chromium";
         assert_eq!(arguments(&logs, true).join(" "), wanted);
     }
 }

@@ -20,6 +20,7 @@ use crate::quantity::Instant;
 use crate::store::clock::{self, Moment};
 use crate::store::lock::{self, LockError};
 use crate::store::{Batch, Entry, Found, Kept, Store};
+use crate::systemd::{self, catalog};
 
 /// A lease that is over, and the instance that goes with it.
 struct Over {
@@ -33,10 +34,13 @@ impl Tool {
         let Some(host) = Store::host_of(&reap.state) else {
             return Ok(ExitCode::SUCCESS); // No daemon has ever kept state here.
         };
-        let _alone = match lock::take(&host) {
-            Err(LockError::Taken(_)) => return Ok(ExitCode::SUCCESS),
+        let _alone = match lock::take(&host, &reap.state) {
+            Err(LockError::InUse(_) | LockError::Taken(_)) => return Ok(ExitCode::SUCCESS),
             taken => taken?,
         };
+        if systemd::stderr_is_the_journal() {
+            systemd::start_logging("stokerctl").context("cannot log")?;
+        }
         let boot = clock::boot_id().context("cannot read this boot's id")?;
         let now = Moment::now(&boot);
         let mut store = Store::open(&reap.state, &host, now.wall_ms)?;
@@ -65,6 +69,7 @@ impl Tool {
                 failed = failed.or(Some(error));
                 continue;
             }
+            tell(&lease, &end);
             ended.push((lease.id.to_string(), end.code()));
             let lease = Record::Lease(Box::new(ended_record(lease, end, now.at)));
             for record in instance.map(Record::Gone).into_iter().chain([lease]) {
@@ -84,6 +89,21 @@ impl Tool {
         }
         failed.map_or(Ok(ExitCode::SUCCESS), |error| Err(error.into()))
     }
+}
+
+/// Under systemd its end is an entry of the lease's story, as the daemon would have told it; at a level that does
+/// wake somebody, because no daemon was there.
+fn tell(lease: &LeaseRecord, end: &End) {
+    tracing::warn!(
+        message_id = catalog::LEASE_ENDED.id,
+        stoker_pool = lease.pool.to_string(),
+        stoker_lease = lease.id.to_string(),
+        stoker_tenant = lease.tenant.to_string(),
+        stoker_state = end.code(),
+        stoker_reason = end.reason(),
+        "lease {} while stokerd was down: {end}",
+        end.code()
+    );
 }
 
 async fn remove(engine: Option<&Docker>, instance: Option<InstanceId>) -> Result<(), DockerError> {

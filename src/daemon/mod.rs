@@ -96,13 +96,15 @@ impl World {
 ///
 /// # Errors
 /// When something that it cannot do without cannot be had.
-pub async fn run(profile: HostProfile, layers: Layers, places: Places) -> anyhow::Result<()> {
+pub async fn run(mut profile: HostProfile, layers: Layers, places: Places) -> anyhow::Result<()> {
     let told_to_end = told_to_end()?;
     // Listened to before anything else, as its default is to end the process.
     let hang_up = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
     files::take_all(&profile)?;
     let boot = clock::boot_id().context("cannot read this boot's id")?;
-    let (host, _alone) = lock_host(&profile).await?;
+    let (host, _alone) = lock_host(&profile, &places.state).await?;
+    // Said or not, it is the same name to whoever compares profiles.
+    profile.host.name = Some(host.clone());
     let (facts, incoming) = mpsc::channel(FACTS);
     let acks = facts.clone();
     let (first, records, last_write) = remember(&places.state, &profile, (&host, &boot), move |outcome| {
@@ -138,7 +140,7 @@ pub async fn run(profile: HostProfile, layers: Layers, places: Places) -> anyhow
     turns.begin(first);
     let heed = shutdown::heed(desk.clone());
     let (reloads, asked) = Reloads::new();
-    let reloading = reload::serve(layers, desk.clone(), asked, hang_up);
+    let reloading = reload::serve(layers, host.clone(), desk.clone(), asked, hang_up);
     let router = Api::new(desk, gateway, LeaseIds::new(&host, &boot), reloads).router();
     let owner = Owner { host, boot, run };
     let follow = engine::follow(world, Address { socket: places.engine, owner });
@@ -170,15 +172,15 @@ pub async fn run(profile: HostProfile, layers: Layers, places: Places) -> anyhow
 }
 
 /// The host's name, and the lock on it. Whoever has that may be `stokerctl reap`, which is done in a moment.
-async fn lock_host(profile: &HostProfile) -> anyhow::Result<(String, lock::Alone)> {
+async fn lock_host(profile: &HostProfile, state: &Path) -> anyhow::Result<(String, lock::Alone)> {
     let host = match &profile.host.name {
         Some(name) => name.clone(),
         None => host_name().context("cannot read the host's name")?,
     };
     let until = clock::now().after(LOCKED_WITHIN);
     let alone = loop {
-        match lock::take(&host) {
-            Err(LockError::Taken(_)) if clock::now() < until => sleep(LOCK_AGAIN).await,
+        match lock::take(&host, state) {
+            Err(LockError::InUse(_) | LockError::Taken(_)) if clock::now() < until => sleep(LOCK_AGAIN).await,
             taken => break taken?,
         }
     };

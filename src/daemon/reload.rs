@@ -25,14 +25,20 @@ const READ_WITHIN: Duration = Duration::from_secs(10);
 const TOLD: usize = 20;
 
 /// Serves reloads for as long as the daemon runs.
-pub(super) async fn serve(layers: Layers, desk: Desk, mut incoming: Incoming, mut hang_up: Signal) {
+pub(super) async fn serve(
+    layers: Layers,
+    host: String,
+    desk: Desk,
+    mut incoming: Incoming,
+    mut hang_up: Signal,
+) {
     loop {
         let answer = tokio::select! {
             Some(answer) = incoming.recv() => Some(answer),
             Some(()) = hang_up.recv() => None,
             else => return,
         };
-        let outcome = reload(&layers, &desk).await;
+        let outcome = reload(&layers, &host, &desk).await;
         if let Some(answer) = answer {
             // Who asked may have left; what was decided holds all the same.
             let _ = answer.send(outcome);
@@ -40,8 +46,8 @@ pub(super) async fn serve(layers: Layers, desk: Desk, mut incoming: Incoming, mu
     }
 }
 
-async fn reload(layers: &Layers, desk: &Desk) -> Outcome {
-    let profile = match read(layers.clone()).await {
+async fn reload(layers: &Layers, host: &str, desk: &Desk) -> Outcome {
+    let mut profile = match read(layers.clone()).await {
         Ok(profile) => profile,
         Err(problem) => {
             tracing::warn!(
@@ -54,6 +60,8 @@ async fn reload(layers: &Layers, desk: &Desk) -> Outcome {
             return Err(problem);
         }
     };
+    // A file that does not say it means the name that the host has.
+    profile.host.name.get_or_insert_with(|| host.to_owned());
     match desk.ask(Call::Reload(Box::new(profile.clone()))).await {
         Ok(Reply::Reloaded(changes)) => {
             if let Err(error) = files::take_all(&profile) {

@@ -106,8 +106,7 @@ impl Store {
     /// When there can be none; a broken file is no error.
     pub fn open(folder: &Path, host: &str, stamp: i64) -> Result<Store, StoreError> {
         let refused = |source| StoreError::Folder { path: folder.to_owned(), source };
-        DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(refused)?;
-        fs::set_permissions(folder, Permissions::from_mode(0o700)).map_err(refused)?;
+        make_folder(folder).map_err(refused)?;
         let path = folder.join(FILE);
         let opened = match open_sound(&path) {
             Err(StoreError::Sqlite { source, .. }) if is_damage(&source) => {
@@ -159,6 +158,12 @@ impl Store {
 const HOST: &str = "SELECT value FROM meta WHERE name = 'host'";
 
 /// Opens a file that reads from end to end, at our version.
+/// Makes the folder where it is not there; nobody but its owner looks into it.
+pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+    fs::set_permissions(folder, Permissions::from_mode(0o700))
+}
+
 fn open_sound(path: &Path) -> Result<Connection, StoreError> {
     let failed = |source| StoreError::Sqlite { path: path.to_owned(), source };
     let connection = Connection::open(path).map_err(failed)?;

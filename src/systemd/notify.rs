@@ -221,8 +221,15 @@ mod tests {
 
     #[test]
     fn the_line_says_what_matters() {
-        let mut host =
-            Summary { warm: 12, leased: 3, starting: 1, queued: 2, engine: Engine::Reachable, drain: None };
+        let mut host = Summary {
+            warm: 12,
+            leased: 3,
+            starting: 1,
+            queued: 2,
+            engine: Engine::Reachable,
+            drain: None,
+            trouble: None,
+        };
         assert_eq!(status_line(&host), "12 warm, 3 leased, 1 starting, 2 queued");
         host.engine = Engine::Unreachable("cannot connect\nSTOPPING=1".into());
         assert_eq!(

@@ -6,17 +6,18 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::SyncSender;
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
 use super::{Entry, LINES};
 use crate::control::message::{InstanceId, LeaseId};
 use crate::profile::PoolName;
 use crate::quantity::Instant;
 
-/// Lines that an instance may write at once...
-const BURST: u64 = 500;
-/// ...and each second from then on: journald's own bound for a service is 10,000 in 30 s, and there are others.
-const A_SECOND: u64 = 50;
+/// Lines that an instance may write at once, and each second from then on.
+const OF_ONE: Rate = Rate { burst: 500, a_second: 50 };
+/// The same for all instances together: below journald's own bound for a service, 10,000 in 30 s, beyond which it
+/// would drop what Stoker itself has to say.
+const OF_ALL: Rate = Rate { burst: 2000, a_second: 200 };
 const SECOND: u64 = 1_000_000_000;
 
 /// Something a container wrote, with whose it is.
@@ -46,6 +47,8 @@ pub(in crate::daemon) struct Lines {
     /// Gone when the daemon ends: what containers write then is nobody's to wait for.
     entries: Weak<SyncSender<Entry>>,
     standing: Arc<AtomicUsize>,
+    /// What all may still write.
+    allowance: Arc<Mutex<Allowance>>,
 }
 
 /// One instance's own way.
@@ -62,7 +65,8 @@ pub(in crate::daemon) struct Voice {
 
 impl Lines {
     pub(super) fn new(entries: Weak<SyncSender<Entry>>, standing: Arc<AtomicUsize>) -> Lines {
-        Lines { entries, standing }
+        let allowance = Arc::new(Mutex::new(Allowance::new(OF_ALL, Instant::BOOT)));
+        Lines { entries, standing, allowance }
     }
 
     /// A way for this instance.
@@ -73,7 +77,7 @@ impl Lines {
         lease: Arc<OnceLock<LeaseId>>,
         now: Instant,
     ) -> Voice {
-        let allowance = Allowance { left: BURST * SECOND, seen: now };
+        let allowance = Allowance::new(OF_ONE, now);
         Voice { lines: self.clone(), pool, instance, lease, allowance, dropped: 0 }
     }
 
@@ -93,7 +97,10 @@ impl Lines {
 impl Voice {
     /// Writes one line, or counts it as dropped.
     pub(in crate::daemon) fn say(&mut self, stream: &'static str, text: &str, now: Instant) {
-        if !self.allowance.take(now) {
+        let mut of_all = self.lines.allowance.lock().unwrap_or_else(PoisonError::into_inner);
+        let may = self.allowance.take(now) && of_all.take(now);
+        drop(of_all);
+        if !may {
             self.dropped += 1;
             return;
         }
@@ -120,17 +127,30 @@ impl Drop for Voice {
     }
 }
 
+/// Lines in a moment, and lines in the long run.
+#[derive(Debug, Clone, Copy)]
+struct Rate {
+    burst: u64,
+    a_second: u64,
+}
+
 /// Lines that may still be written, in thousand-millionths, filled up as time goes by.
 #[derive(Debug)]
 struct Allowance {
+    rate: Rate,
     left: u64,
     seen: Instant,
 }
 
 impl Allowance {
+    fn new(rate: Rate, now: Instant) -> Allowance {
+        Allowance { rate, left: rate.burst * SECOND, seen: now }
+    }
+
     fn take(&mut self, now: Instant) -> bool {
         let passed = u64::try_from(now.since(self.seen).as_nanos()).unwrap_or(u64::MAX);
-        self.left = self.left.saturating_add(passed.saturating_mul(A_SECOND)).min(BURST * SECOND);
+        let more = passed.saturating_mul(self.rate.a_second);
+        self.left = self.left.saturating_add(more).min(self.rate.burst * SECOND);
         self.seen = self.seen.max(now);
         let enough = self.left >= SECOND;
         if enough {
@@ -172,10 +192,10 @@ mod tests {
             Entry::Line(spoken) => spoken.said,
             Entry::Event(..) => unreachable!("nothing happened"),
         };
-        for _ in 0..=BURST + 7 {
+        for _ in 0..=OF_ONE.burst + 7 {
             voice.say("stdout", "x", Instant::from_nanos(0));
         }
-        for _ in 0..BURST {
+        for _ in 0..OF_ONE.burst {
             assert_eq!(said(), Said::Line { stream: "stdout", text: "x".into() });
         }
         voice.say("stderr", "\u{1b}[2Jy", Instant::from_nanos(0).after(Duration::from_secs(1)));
@@ -191,12 +211,35 @@ mod tests {
         let lines = Lines::new(Arc::downgrade(&entries), Arc::default());
         let mut voices: Vec<Voice> = (0..10).map(|_| voice(&lines)).collect();
         for voice in &mut voices {
-            for _ in 0..BURST {
+            for _ in 0..OF_ONE.burst {
                 voice.say("stdout", "x", Instant::from_nanos(0));
             }
         }
         drop(voices);
         assert_eq!(incoming.try_iter().count(), LINES);
+    }
+
+    #[test]
+    fn all_together_stay_below_what_journald_takes() {
+        let (entries, incoming) = sync_channel(100_000);
+        let entries = Arc::new(entries);
+        let standing = Arc::default();
+        let lines = Lines::new(Arc::downgrade(&entries), Arc::clone(&standing));
+        let mut voices: Vec<Voice> = (0..50).map(|_| voice(&lines)).collect();
+        let mut written = 0;
+        for second in 0..30 {
+            for voice in &mut voices {
+                for _ in 0..100 {
+                    voice.say("stdout", "x", Instant::from_nanos(second * SECOND));
+                }
+            }
+            written += incoming
+                .try_iter()
+                .filter(|entry| matches!(entry, Entry::Line(Spoken { said: Said::Line { .. }, .. })))
+                .count();
+            standing.store(0, Ordering::Relaxed);
+        }
+        assert!((6000..10_000).contains(&written), "{written}");
     }
 
     #[test]
