@@ -45,7 +45,7 @@ pub(super) async fn host(State(api): State<Api>) -> Result<Json<HostBody>, Probl
 }
 
 pub(super) async fn drain_host(State(api): State<Api>, body: Bytes) -> Result<Json<HostBody>, Problem> {
-    show_host(&api, Call::Drain(Scope::Host, window(&body)?)).await
+    show_host(&api, drain(Scope::Host, &body)?).await
 }
 
 pub(super) async fn undrain_host(State(api): State<Api>) -> Result<Json<HostBody>, Problem> {
@@ -70,7 +70,7 @@ pub(super) async fn drain_pool(
     body: Bytes,
 ) -> Result<Json<PoolBody>, Problem> {
     let name = PoolName::new(name);
-    host_view(&api, Call::Drain(Scope::Pool(name.clone()), window(&body)?)).await?;
+    host_view(&api, drain(Scope::Pool(name.clone()), &body)?).await?;
     show_pool(&api, name).await
 }
 
@@ -99,9 +99,11 @@ pub(super) async fn no_such_method(method: Method, uri: Uri) -> Problem {
     Problem::new(StatusCode::METHOD_NOT_ALLOWED, "no_such_method", "the path has no such method", detail)
 }
 
-fn window(body: &[u8]) -> Result<Duration, Problem> {
+fn drain(scope: Scope, body: &[u8]) -> Result<Call, Problem> {
     let body: DrainBody = read_body(body)?;
-    Ok(read_duration("window", body.window.as_deref())?.unwrap_or(DRAIN_WINDOW))
+    let window = read_duration("window", body.window.as_deref())?.unwrap_or(DRAIN_WINDOW);
+    let call = if body.for_now { Call::DrainForNow } else { Call::Drain };
+    Ok(call(scope, window))
 }
 
 async fn show_host(api: &Api, call: Call) -> Result<Json<HostBody>, Problem> {

@@ -51,6 +51,9 @@ pub struct DrainBody {
     /// How long running leases may go on; `"1h"` where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<String>,
+    /// Whether it ends with the daemon, instead of with an undrain.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub for_now: bool,
 }
 
 /// `POST /v1/leases/{id}/exec`

@@ -42,7 +42,17 @@ impl Controller {
                 self.reply(call, Reply::Pools(pools));
             }
             Call::Host => self.reply_host(call),
-            Call::Drain(scope, window) => self.begin_drain(call, &scope, window),
+            Call::Drain(scope, window) => {
+                if self.begin_drain(call, &scope, window) {
+                    self.record_drain(&scope);
+                    self.reply_host_recorded(call);
+                }
+            }
+            Call::DrainForNow(scope, window) => {
+                if self.begin_drain(call, &scope, window) {
+                    self.reply_host(call);
+                }
+            }
             Call::Undrain(scope) => self.end_drain(call, &scope),
             Call::Reload(profile) => self.reload(call, *profile),
         }
@@ -282,22 +292,23 @@ impl Controller {
         self.record(record);
     }
 
-    fn begin_drain(&mut self, call: CallId, scope: &Scope, window: Duration) {
+    /// Whether it began; where there is no such pool the call is answered.
+    fn begin_drain(&mut self, call: CallId, scope: &Scope, window: Duration) -> bool {
         if let Scope::Pool(name) = scope
             && !self.pools.contains_key(name)
         {
             let refusal = Refusal::NoSuchPool(name.clone(), self.pools.keys().cloned().collect());
-            return self.reply(call, Reply::Refused(Box::new(refusal)));
+            self.reply(call, Reply::Refused(Box::new(refusal)));
+            return false;
         }
         let deadline = self.now.after(window);
         let since = self.drain_of(scope).map_or(self.now, |drain| drain.since);
         self.set_drain(scope, Some(Drain { since, deadline, told_empty: false }));
         self.tell(What::DrainBegan(window), scope.pool(), None);
-        self.record_drain(scope);
         for name in self.pools_in(scope) {
             self.empty_pool(&name);
         }
-        self.reply_host_recorded(call);
+        true
     }
 
     /// Sends away who waits, stops who is not lent, and tells the lent ones their deadline.

@@ -276,6 +276,8 @@ pub enum Call {
     Host,
     /// Take no new work, let running work end within the window, then reclaim.
     Drain(Scope, Duration),
+    /// The same, and the next daemon knows nothing of it: for a host that goes down, and for a removal.
+    DrainForNow(Scope, Duration),
     /// Take work again.
     Undrain(Scope),
     /// Go by this profile from now on; or, where something in it cannot change while the daemon runs, not at all.

@@ -179,6 +179,9 @@ struct Drain {
     /// Wait until nothing is left, and show what is being waited for
     #[arg(long)]
     wait: bool,
+    /// The drain ends with this stokerd: the next one takes work, as after a reboot
+    #[arg(long)]
+    for_now: bool,
 }
 
 #[derive(Debug, Args)]

@@ -69,7 +69,8 @@ impl Tool {
     }
 
     pub(super) async fn drain(&self, drain: Drain) -> anyhow::Result<ExitCode> {
-        let body = DrainBody { window: Some(humantime::format_duration(drain.window).to_string()) };
+        let window = Some(humantime::format_duration(drain.window).to_string());
+        let body = DrainBody { window, for_now: drain.for_now };
         let path = place(drain.pool.as_deref());
         let answer: serde_json::Value =
             self.client.post(&format!("{path}/drain"), &body, Duration::ZERO).await?;

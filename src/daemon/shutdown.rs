@@ -80,7 +80,7 @@ async fn follow(desk: &Desk) -> Result<(), Deaf> {
             "the host is going down: leases have {} to end",
             show_duration(window)
         );
-        host(desk, Call::Drain(Scope::Host, window)).await?;
+        host(desk, Call::DrainForNow(Scope::Host, window)).await?;
         // Later than this, logind waits for nobody.
         let emptied = timeout(granted, until_empty(desk)).await;
         drop(lock);

@@ -153,7 +153,7 @@ impl Stage {
     }
 
     async fn drain(&self) -> anyhow::Result<()> {
-        let at_once = DrainBody { window: Some("0s".into()) };
+        let at_once = DrainBody { window: Some("0s".into()), for_now: false };
         let _: HostBody = self.client.post("/v1/host/drain", &at_once, Duration::ZERO).await?;
         let mut again = interval(LOOK_AGAIN);
         loop {

@@ -248,6 +248,7 @@ fn call(words: &[&str]) -> Result<Said, Wrong> {
         ["overran", name] => Call::Overran(lease(name)),
         ["pools"] => Call::Pools,
         ["host"] => Call::Host,
+        ["drain", name, window, "for-now"] => Call::DrainForNow(scope(name), duration(window)?),
         ["drain", name, window] => Call::Drain(scope(name), duration(window)?),
         ["undrain", name] => Call::Undrain(scope(name)),
         _ => return Err(format!("nobody says `{}`", words.join(" "))),
