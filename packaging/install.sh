@@ -61,6 +61,7 @@ put_files() {
     for file in "${old[@]}"; do
         [[ $file == etc/* || -e tree/$file ]] || rm -f "$root/$file"
     done
+    mkdir -p "$(dirname "$list")"
     printf '%s\n' "${new[@]}" >"$list"
 }
 

@@ -53,7 +53,15 @@ pub(crate) fn notices() -> anyhow::Result<String> {
 fn metadata() -> anyhow::Result<Value> {
     let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let mut cargo = Command::new(env!("CARGO"));
-    cargo.args(["metadata", "--format-version", "1", "--locked", "--offline", "--filter-platform", &platform]);
+    cargo.args([
+        "metadata",
+        "--format-version",
+        "1",
+        "--locked",
+        "--offline",
+        "--filter-platform",
+        &platform,
+    ]);
     let said = cargo.current_dir(env!("CARGO_MANIFEST_DIR")).output().context("cannot run cargo")?;
     anyhow::ensure!(said.status.success(), "cargo metadata: {}", String::from_utf8_lossy(&said.stderr));
     serde_json::from_slice(&said.stdout).context("cargo metadata is not understood")
@@ -69,7 +77,8 @@ fn built_in(metadata: &Value) -> anyhow::Result<BTreeSet<&str>> {
     while let Some(id) = ahead.pop() {
         for below in nodes[id]["deps"].as_array().into_iter().flatten() {
             // The kind of an ordinary dependency is null; others are `dev` and `build`.
-            let ordinary = below["dep_kinds"].as_array().is_some_and(|kinds| kinds.iter().any(|k| k["kind"].is_null()));
+            let ordinary =
+                below["dep_kinds"].as_array().is_some_and(|kinds| kinds.iter().any(|k| k["kind"].is_null()));
             let Some(package) = below["pkg"].as_str().filter(|_| ordinary) else { continue };
             if found.insert(package) {
                 ahead.push(package);

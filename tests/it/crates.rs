@@ -17,7 +17,10 @@ fn the_notices_name_what_is_built_in_and_hold_its_licences() {
     let crates: Vec<_> = list.lines().skip(2).filter(|line| !line.starts_with(' ')).collect();
     assert!(crates.len() > 50, "{list}");
     for built_in in ["tokio ", "hyper ", "rusqlite ", "zbus "] {
-        assert!(crates.iter().any(|line| line.starts_with(built_in)), "{built_in}is not in the list:\n{list}");
+        assert!(
+            crates.iter().any(|line| line.starts_with(built_in)),
+            "{built_in}is not in the list:\n{list}"
+        );
     }
     assert!(!crates.iter().any(|line| line.starts_with("insta ")), "insta is for tests alone");
     let without = crates.iter().filter(|line| line.ends_with("no text of it")).count();
