@@ -37,7 +37,7 @@ bench: cargo root ## measure what lending, looking and the daemon itself cost, a
 	$(ENGINE) sh -c '$(IMAGES) --only tiny && \
 	    cargo build --release --bins --example bench && cargo run --quiet --release --example bench'
 
-docs: cargo ## write manual pages, completions and the catalog (target/docs), and packaging/host.toml
+docs: cargo ## write manual pages, completions, the catalog and notices (target/docs), and packaging/host.toml
 	rm -rf target/docs
 	cargo run --quiet --example docs -- target/docs
 	cargo run --quiet --example docs -- --host-toml packaging/host.toml
@@ -54,7 +54,8 @@ tool = command -v cargo-$(1) >/dev/null || cargo install --locked cargo-$(1)@$(2
 deb: docs ## build the package for Debian and Ubuntu (target/deb)
 	$(call tool,deb,3.8.0)
 	rm -rf target/deb && mkdir -p target/deb
-	$(PACKAGE) cargo deb --locked --output target/deb/
+	$(PACKAGE) cargo deb --locked --strip --no-dbgsym --output target/deb/
+	! command -v lintian >/dev/null || lintian --fail-on error target/deb/*.deb
 	@ls target/deb/*.deb
 
 # What the .deb has, for other distributions, with a script that puts it there.

@@ -5,7 +5,8 @@
 #   ./install.sh --uninstall             drain, stop and remove; configuration and records stay
 #   ./install.sh --uninstall --purge     these too
 #
-# With --root, files are put below DIR and nothing is run (for images). Exit codes: 64 usage, 69 not this host, 77 not root.
+# With --root, files are put below DIR and nothing is run (for images). Exit codes: 64 usage, 69 not this host, 77 not root,
+# 78 installed, but the profile is refused and the old stokerd goes on.
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -20,7 +21,7 @@ while (($#)); do
     --root) [[ -n ${2:-} && -d $2 ]] || die 64 "--root needs a folder that is there"; root=${2%/}; shift ;;
     --uninstall) uninstall=yes ;;
     --purge) purge=yes ;;
-    -h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "$0" | sed '$d'; exit ;;
+    -h | --help) sed -n '2,/^set/s/^# \{0,1\}//p' "${0##*/}"; exit ;;
     *) die 64 "unknown argument \`$1', see --help" ;;
     esac
     shift
@@ -60,6 +61,7 @@ put_files() {
     for file in "${old[@]}"; do
         [[ $file == etc/* || -e tree/$file ]] || rm -f "$root/$file"
     done
+    mkdir -p "$(dirname "$list")"
     printf '%s\n' "${new[@]}" >"$list"
 }
 
@@ -70,7 +72,7 @@ remove_files() {
         [[ $file == etc/* ]] || rm -f "$root/$file"
     done <"$list"
     rm -f "$list"
-    [[ -z $purge ]] || rm -rf "$root/etc/stoker" "$root/var/lib/stoker" "$root/run/stoker"
+    [[ -z $purge ]] || rm -rf "$root/etc/stoker" "$root/var/lib/stoker"
     find "$root"/usr/lib/stoker "$root"/usr/share/doc/stoker "$root"/usr/share/stoker -type d -empty -delete 2>/dev/null || true
 }
 
@@ -81,9 +83,11 @@ tidy_up() {
 
 [[ -z $live ]] || fits_here
 if [[ -n $uninstall ]]; then
-    if [[ -n $live ]] && systemctl --quiet is-active stokerd.service; then
+    # Without records there never was a stokerd here. Where it is down it is started, because nobody else drains.
+    if [[ -n $live && -e /var/lib/stoker/stoker.db ]]; then
         say "draining the host; leases have 30 s"
-        timeout 120 stokerctl drain --window 30s --wait || say "not drained; see \`docker ps -a --filter label=stoker.host'"
+        { timeout 90 systemctl start stokerd.service && timeout 120 stokerctl drain --window 30s --wait; } ||
+            say "not drained; see \`docker ps -a --filter label=stoker.host'"
     fi
     [[ -z $live ]] || systemctl --quiet disable --now "${units[@]}" || true
     remove_files
@@ -96,7 +100,15 @@ if [[ -n $live ]]; then
     systemd-sysusers stoker.conf
     systemd-tmpfiles --create stoker.conf
     tidy_up
-    # Its socket stays, so callers wait for the new one, and running leases live on.
-    systemctl try-restart stokerd.service
-    say "installed: describe pools in /etc/stoker/host.toml, then \`systemctl enable --now stokerd.service'"
+    if ! systemctl --quiet is-active stokerd.service; then
+        say "installed: describe pools in /etc/stoker/host.toml, then \`systemctl enable --now stokerd.service'"
+    elif stokerd --check >/dev/null; then
+        # Its socket stays, so callers wait for the new one, and running leases live on.
+        systemctl restart stokerd.service
+        say "upgraded, and stokerd restarted"
+    else
+        # The new one may read a profile more strictly. One that it refuses would leave the host without a daemon.
+        say "the new stokerd refuses the profile, so the old one goes on; mend it and \`systemctl restart stokerd'"
+        exit 78
+    fi
 fi

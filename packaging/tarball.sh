@@ -16,7 +16,8 @@ trap 'rm -rf -- "$scratch"' EXIT
 mkdir -p "$scratch/$name/tree" "$2"
 dpkg-deb -x "$1" "$scratch/$name/tree"
 cp "$here/install.sh" "$here/../README.md" "$here/../LICENSE-MIT" "$here/../LICENSE-APACHE" "$scratch/$name/"
-# Debian's own corner of the tree is nobody else's.
+# Debian's own corner of the tree is nobody else's, and its zsh alone looks into vendor-completions.
 rm -rf "$scratch/$name/tree/usr/share/doc/stoker/changelog.Debian.gz"
+mv "$scratch/$name/tree/usr/share/zsh/vendor-completions" "$scratch/$name/tree/usr/share/zsh/site-functions"
 tar -C "$scratch" --sort=name --owner=0 --group=0 --numeric-owner --mtime="$when UTC" -cf - "$name" | gzip -9n >"$2/$name.tar.gz"
 echo "$2/$name.tar.gz"

@@ -4,7 +4,7 @@
 #   stoker/base:bookworm     Debian without documentation and setuid programs; the others stand on it
 #   stoker/chromium:latest   a headless browser
 #   stoker/python:latest     a sandbox with Python, git, a C compiler and the usual tools
-#   stoker/tiny:latest       one static program that behaves as tests want it to
+#   stoker/tiny:latest       one static program that behaves as tests want it to; only in a checkout
 #
 #   packaging/images/build.sh [--fresh] [--only NAME]...
 #
@@ -33,13 +33,17 @@ while (($#)); do
     --fresh) fresh=1 ;;
     --only)
         [[ ${2:-} =~ ^(base|chromium|python|tiny)$ ]] || die 64 "--only wants base, chromium, python or tiny"
+        [[ -d $here/$2 ]] || die 64 "there is no folder \`$here/$2' to build it from"
         only+=("$2")
         shift ;;
     *) die 64 "usage: build.sh [--fresh] [--only base|chromium|python|tiny]..." ;;
     esac
     shift
 done
-[[ ${#only[@]} -gt 0 ]] || only=(base chromium python tiny)
+# Where it is installed there is no tiny, which only tests want.
+if [[ ${#only[@]} == 0 ]]; then
+    for name in base chromium python tiny; do [[ ! -d $here/$name ]] || only+=("$name"); done
+fi
 
 command -v docker >/dev/null || die 69 "there is no docker client; install one (apt-get install docker.io, on newer Debian docker-cli)"
 timeout 10 docker version >/dev/null 2>&1 ||

@@ -1,9 +1,10 @@
 //! `make docs`: writes the manual pages, the completions, the journal's catalog and the packaged `host.toml` from the
-//! tables in the code.
+//! tables in the code, and the notices of the crates that are built in.
 //!
 //! `docs FOLDER` writes all but the profile into the folder; `docs --host-toml FILE` writes the packaged profile. It
 //! is a program of its own so that neither the daemon nor the tool carries what only a package needs.
 
+mod notices;
 mod text;
 
 use std::path::{Path, PathBuf};
@@ -31,7 +32,8 @@ fn main() -> ExitCode {
 }
 
 fn write_all(folder: &Path) -> anyhow::Result<()> {
-    text::all().into_iter().try_for_each(|(name, text)| write(&folder.join(name), &text))
+    text::all().into_iter().try_for_each(|(name, text)| write(&folder.join(name), &text))?;
+    write(&folder.join("notices"), notices::notices()?.as_bytes())
 }
 
 fn write(file: &Path, text: &[u8]) -> anyhow::Result<()> {

@@ -55,11 +55,31 @@ scratch=$(mktemp -d "${TMPDIR:-/var/tmp}/stoker-host.XXXXXX")
 # packages FOLDER: the package, and one of an earlier version with the same in it, to upgrade from.
 packages() {
     cd "$here/../.." || return
-    # The version is the Makefile's.
+    # The version of the tool is the Makefile's.
     command -v cargo-deb || cargo install --locked cargo-deb@3.8.0 || return
     make docs && for version in 0.0.1 0.0.2; do
+        # The Makefile's options, but what is there already, and packed in a hurry.
         cargo deb --profile dev --no-build --strip --no-dbgsym --fast --deb-version "$version" --output "$1/stoker-$version.deb" || return
     done
+}
+
+# lint PACKAGE: counts as a check; sets `passed` or `failed`.
+lint() {
+    if ! command -v lintian >/dev/null; then
+        if [[ ${CI:-} == true || ${STOKER_REQUIRE_HOST:-} == 1 ]]; then
+            say "FAILED lintian: there is none (Debian's package lintian; packaging/tools.sh brings it)"
+            ((failed += 1))
+        else
+            say "SKIPPED: the package is not looked at, there is no lintian"
+        fi
+    elif lintian --fail-on error "$1" >"$scratch/lintian.log" 2>&1; then
+        say "ok lintian"
+        ((passed += 1))
+    else
+        say "FAILED lintian: $(grep -m 1 '^E:' "$scratch/lintian.log" || tail -n 1 "$scratch/lintian.log")"
+        sed 's/^/    /' "$scratch/lintian.log"
+        ((failed += 1))
+    fi
 }
 
 # What the guest is handed: one folder, as a disk that is only read.
@@ -98,10 +118,10 @@ boot() {
     machine=$!
 }
 
-# Passes on what the guest says; sets `passed`, `failed` and, when it said so, `ended`.
+# Passes on what the guest says; counts `passed` and `failed`, and when it said so sets `ended`.
 listen() {
     local line end=$((SECONDS + deadline))
-    passed=0 failed=0 ended=''
+    ended=''
     while ((SECONDS < end)) && IFS= read -r -t $((end - SECONDS)) line; do
         case $line in
         end) ended=1; break ;;
@@ -119,6 +139,8 @@ needs mkfs.ext4 e2fsprogs
 needs strip binutils
 base_disk
 payload
+passed=0 failed=0
+lint "$scratch/payload/stoker-0.0.1.deb"
 began=$SECONDS
 boot
 listen

@@ -7,6 +7,29 @@ use std::process::Command;
 use serde_json::Value;
 use spdx::{Expression, ParseMode};
 
+#[path = "../docs/notices.rs"]
+mod notices;
+
+#[test]
+fn the_notices_name_what_is_built_in_and_hold_its_licences() {
+    let notices = notices::notices().unwrap();
+    let (list, texts) = notices.split_once("\n---").unwrap();
+    let crates: Vec<_> = list.lines().skip(2).filter(|line| !line.starts_with(' ')).collect();
+    assert!(crates.len() > 50, "{list}");
+    for built_in in ["tokio ", "hyper ", "rusqlite ", "zbus "] {
+        assert!(
+            crates.iter().any(|line| line.starts_with(built_in)),
+            "{built_in}is not in the list:\n{list}"
+        );
+    }
+    assert!(!crates.iter().any(|line| line.starts_with("insta ")), "insta is for tests alone");
+    let without = crates.iter().filter(|line| line.ends_with("no text of it")).count();
+    assert!(without * 10 < crates.len(), "{without} of {} bring no text", crates.len());
+    for text in ["Apache License", "Permission is hereby granted, free of charge"] {
+        assert!(texts.contains(text), "there is no text with `{text}`");
+    }
+}
+
 /// Whether a licence expression (SPDX) can be satisfied with these.
 fn allowed(expression: &str, allow: &[&str]) -> bool {
     // Older crates write `MIT/Apache-2.0`.

@@ -19,6 +19,7 @@ mod lives;
 mod mistakes;
 mod netns_sockets;
 mod output;
+mod packaging;
 mod pressure;
 mod profiles;
 mod queues;

@@ -267,7 +267,7 @@ fn how_the_help_looks() {
         4  there is no such lease, pool or class, or the lease has ended
        69  stokerd cannot be reached
        75  refused for now: a limit, a drain or the wait; trying again later may help
-       78  the host profile has mistakes
+       78  the host profile has mistakes, or is not there
       exec has codes of its own, see `stokerctl exec --help`
     "#);
     insta::assert_snapshot!(acquire.whole(), @r#"

@@ -279,7 +279,8 @@ pub const KEYS: &[Key] = &[
         range: Range::Texts("variable"),
         usual: Usual::Open("the image's own", "{ LANG = \"C.UTF-8\" }"),
         meaning: "Environment given to the container on top of the image's.",
-        reason: "What is in it can be read by what runs inside, and by whoever may ask the engine.",
+        reason: "No place for secrets: every user of the host may read a profile, and what runs inside and whoever \
+                 may ask the engine reads this.",
     },
     Key {
         table: POOL,

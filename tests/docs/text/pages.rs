@@ -12,6 +12,7 @@ use super::{daemon, tool};
 pub(super) fn stokerd() -> String {
     let man = Man::new(daemon()).section("8").title("stokerd").date("");
     let mut page = head(&man);
+    section(&mut page, "SERVICE", SERVICE);
     section(&mut page, "SIGNALS", SIGNALS);
     section(&mut page, "FILES", FILES);
     section(&mut page, "ENVIRONMENT", ENVIRONMENT);
@@ -41,6 +42,45 @@ pub(super) fn stokerctl() -> String {
 
 /// A line of a section: what it is about, and what is said of it.
 type Item = (&'static str, &'static str);
+
+const SERVICE: &[Item] = &[
+    (
+        "stokerd.service",
+        "The daemon. `systemctl enable --now stokerd.service` brings the other units with it. It is started again \
+         whenever it ends by a fault, and ended and started when its loop hangs (WatchdogSec=); what is lent lives on. It \
+         does not wait for the engine. A profile with mistakes, exit status 78, is not tried again. `systemctl reload` \
+         applies a changed profile or refuses it.",
+    ),
+    (
+        "stokerd.socket",
+        "The API's socket. It stays while the daemon is restarted or upgraded: callers wait there and are answered \
+         afterwards. A caller also starts a daemon that is stopped, so whoever wants it down stops the socket too. After \
+         five such starts within an hour the socket fails and callers are refused; `systemctl start stokerd.service` \
+         brings both back.",
+    ),
+    (
+        "stoker.slice, stoker-browser.slice, stoker-sandbox.slice",
+        "Where containers are, if the engine uses the systemd cgroup driver. The daemon keeps the ceilings over all of \
+         them at stoker.slice.",
+    ),
+    (
+        "stoker-drain.service",
+        "Its stop, when the host goes down, drains while the daemon and the engine still live: leases have \
+         STOKER_DRAIN_WINDOW, 120 s. `systemctl edit stoker-drain.service` sets another Environment=STOKER_DRAIN_WINDOW= \
+         and, a minute longer, TimeoutStopSec=. A restart of the daemon or of the engine drains nothing.",
+    ),
+    (
+        "logind",
+        "Tells the daemon of a shutdown before units are stopped, and waits for its drain, for InhibitDelayMaxSec= of \
+         logind.conf(5) at most, 5 s by default. This goes by before the window of stoker-drain.service begins, so both \
+         add up. Without that unit leases have this time and no more.",
+    ),
+    (
+        "stoker-reap.timer, stoker-reap.service",
+        "Every minute while the daemon is down: `stokerctl reap` ends what is past its deadline. A daemon that starts \
+         waits for a reap that has begun.",
+    ),
+];
 
 const SIGNALS: &[Item] = &[
     ("SIGTERM, SIGINT", "End at once. Instances are left as they are; nothing is drained."),

@@ -4,7 +4,9 @@
 . /payload/guest/lib.sh
 
 dpkg -i /payload/stoker-0.0.1.deb
-for unit in stokerd.service stokerd.socket; do equal "$unit after the installation" "$(systemctl show -P ActiveState "$unit")" inactive; done
+for unit in stokerd.service stokerd.socket stoker-drain.service stoker-reap.timer; do
+    equal "$unit after the installation" "$(systemctl show -P ActiveState "$unit") $(systemctl is-enabled "$unit" || true)" "inactive disabled"
+done
 equal "the folder of records" "$(stat -c '%U %a' /var/lib/stoker)" "root 700"
 # As it is installed it says what is missing, and is not tried again.
 if stokerd --check 2>/run/unedited; then fail "a profile without pools is taken"; fi

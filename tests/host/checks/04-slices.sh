@@ -23,6 +23,14 @@ for slice in stoker stoker-browser stoker-sandbox; do
     equal "the unit of $slice.slice" "$(readlink -f "$(systemctl show -P FragmentPath "$slice.slice")")" "/usr/lib/systemd/system/$slice.slice"
     equal "the swap of $slice.slice" "$(systemctl show -P MemorySwapMax "$slice.slice")" 0
 done
+# The kernel keeps no more of a cgroup than of those around it, up to the root, which has no limit.
+dir=/sys/fs/cgroup$(cut -d: -f3 "/proc/$(systemctl show -P MainPID stokerd)/cgroup")
+[[ $dir == */stokerd.service ]] || fail "stokerd is in $dir"
+while [[ $dir != /sys/fs/cgroup ]]; do
+    kept=$(cat "$dir/memory.min")
+    [[ $kept == max ]] || ((kept >= 64 << 20)) || fail "$dir/memory.min is $kept, so stokerd has no more"
+    dir=$(dirname "$dir")
+done
 browser=$(stokerctl acquire browser)
 sandbox=$(stokerctl acquire sandbox)
 limits "$browser" stoker-browser.slice $((96 << 20)) 48

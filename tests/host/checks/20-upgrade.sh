@@ -3,8 +3,15 @@
 # shellcheck source=tests/host/guest/lib.sh
 . /payload/guest/lib.sh
 
+# A profile that the new one refuses: the old one goes on until it is mended.
+pid=$(systemctl show -P MainPID stokerd)
+sed -i 's/^reserve/resrve/' /etc/stoker/host.toml
+dpkg -i /payload/stoker-0.0.2.deb >/run/refused-upgrade 2>&1
+cp /payload/guest/host.toml /etc/stoker/
+grep -q "the old one goes on" /run/refused-upgrade || fail "the upgrade does not say that the profile is refused: $(cat /run/refused-upgrade)"
+equal "the daemon beside a refused profile" "$(systemctl show -P MainPID stokerd)" "$pid"
 lease=$(stokerctl acquire sandbox)
-id=$(container "$lease") pid=$(systemctl show -P MainPID stokerd)
+id=$(container "$lease")
 (until [[ -e /run/upgraded ]]; do stokerctl status >/dev/null 2>>/run/upgrade-callers || echo "it ended with $?" >>/run/upgrade-callers; done) &
 dpkg -i /payload/stoker-0.0.2.deb
 again() { (($(systemctl show -P MainPID stokerd) != pid)) && api /livez; }
