@@ -109,14 +109,12 @@ pub fn acquires(call: &Call) -> bool {
     matches!(call, Call::Acquire(_))
 }
 
-/// The lease that this answer to an acquire grants, if it grants one.
+/// The lease that only the caller of an acquire with this answer knows of: granted, or accepted to wait.
 pub fn granted_lease(reply: &Reply) -> Option<LeaseId> {
     match reply {
         Reply::Lease(view) => match view.state {
-            LeaseState::Executing { used: false, .. } => Some(view.id.clone()),
-            LeaseState::Executing { used: true, .. }
-            | LeaseState::Queued { .. }
-            | LeaseState::Ended { .. } => None,
+            LeaseState::Executing { used: false, .. } | LeaseState::Queued { .. } => Some(view.id.clone()),
+            LeaseState::Executing { used: true, .. } | LeaseState::Ended { .. } => None,
         },
         Reply::Leases(_)
         | Reply::Use { .. }

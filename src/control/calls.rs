@@ -152,7 +152,9 @@ impl Controller {
             // The answer tells what the request has led to: a grant, a start, or what is in its way.
             self.settle();
             if matches!(self.leases[&id].state, State::Queued { .. }) {
-                self.record_promise(&id, None);
+                self.record_promise(&id, Some(call));
+            } else {
+                self.records.promised_to(&id, call);
             }
             self.show(call, &id);
         }

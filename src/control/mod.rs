@@ -32,6 +32,7 @@ mod ending;
 mod envelope;
 mod host;
 mod lease;
+mod made;
 pub mod message;
 mod news;
 mod placement;

@@ -22,8 +22,11 @@ pub(super) enum Urgency {
     Exchange,
 }
 
-/// How much this pool wants another start now, if at all.
+/// How much this pool wants another start now, if at all; a closed one wants none.
 pub(super) fn urgency(pool: &Pool, now: Instant) -> Option<Urgency> {
+    if pool.is_closed() {
+        return None;
+    }
     let stock = pool.stock(now);
     let (warm, starting) = (pool.counts.warm, pool.counts.starting);
     if scaling::starts_wanted(pool.queue.len(), stock, warm, starting) == 0 {

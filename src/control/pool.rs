@@ -86,6 +86,9 @@ pub(super) struct Counts {
 pub(super) struct Instance {
     /// The pool as it was made from.
     pub(super) made: Arc<profile::Pool>,
+    /// Whether `made` is all that it was made from. Where a record says it, it is what counts of it (`made`), and
+    /// such a one is never taken for one of the newest template.
+    pub(super) made_known: bool,
     /// When its start was ordered.
     pub(super) born: Instant,
     /// When its container was first known to exist; a listing from before says nothing about it.
@@ -163,6 +166,7 @@ impl Pool {
         let life = Life::Starting { deadline };
         let instance = Instance {
             made: Arc::clone(&self.spec),
+            made_known: true,
             born: now,
             exists_since: None,
             runs_since: None,
@@ -286,7 +290,8 @@ impl Pool {
             // What made starts fail may have been the template.
             self.fortune.forgive(now);
         }
-        for instance in self.instances.values_mut().filter(|instance| same_template(&instance.made, &spec)) {
+        let same = |instance: &&mut Instance| instance.made_known && same_template(&instance.made, &spec);
+        for instance in self.instances.values_mut().filter(same) {
             instance.made = Arc::clone(&spec);
         }
         self.spec = spec;

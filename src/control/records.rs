@@ -21,8 +21,8 @@ use std::collections::{BTreeMap, VecDeque};
 use super::Controller;
 use super::lease::State;
 use super::message::{
-    CallId, End, InstanceId, InstanceRecord, InstanceRecordState, LeaseId, Output, Record, Refusal, Reply,
-    What, Why,
+    CallId, End, InstanceId, InstanceRecord, InstanceRecordState, LeaseId, Made, Output, Record, Refusal,
+    Reply, What, Why,
 };
 use super::pool::Life;
 use super::timer::Timer;
@@ -66,6 +66,13 @@ impl Records {
         self.held.retain(|(_, output)| !matches!(output, Output::Reply(call, _) if *call == caller));
         let promise = self.promises.values().find(|promise| promise.caller == Some(caller))?;
         Some(promise.lease.clone())
+    }
+
+    /// What was promised of this lease is to be heard by this call.
+    pub(super) fn promised_to(&mut self, lease: &LeaseId, caller: CallId) {
+        for promise in self.promises.values_mut().filter(|promise| promise.lease == *lease) {
+            promise.caller = Some(caller);
+        }
     }
 
     /// Takes back an order to start that has not left; whether there was one.
@@ -140,8 +147,8 @@ impl Controller {
             Life::Leased { .. } => unreachable!("that it is lent stands in its lease's record"),
             Life::Stopping { .. } => InstanceRecordState::Stopping,
         };
-        let (born, process) = (instance.born, instance.process);
-        let record = InstanceRecord { id, pool: pool.name.clone(), born, process, state };
+        let (born, process, made) = (instance.born, instance.process, Some(Made::of(&instance.made)));
+        let record = InstanceRecord { id, pool: pool.name.clone(), born, process, made, state };
         self.record(Record::Instance(record));
     }
 

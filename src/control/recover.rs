@@ -4,9 +4,12 @@
 //! nobody knows what its caller did while nobody looked, and the daemon's own absence is no silence of a caller's.
 //! A warm instance is *unseen* until its keeper has found its first process, opened its door and heard it answer; it
 //! counts as one that is on its way, so nothing is started in its place. What was being started or stopped, what is
-//! of an earlier boot and what is made from another template is ended. A lent one of another template is counted as one
-//! of the present: what it was made from is not written down. A container without a record is nobody's,
+//! of an earlier boot and what is made from another template is ended. A lent one of another template goes on, and is
+//! counted with what its record says that it was made from. A container without a record is nobody's,
 //! and goes at its second sighting (`news`): whether it was ever lent cannot be known.
+//!
+//! A pool that the profile has no more is there again, as removed, while anything of it is: its leases run to their
+//! own end, as they do after a reload.
 //!
 //! After a reboot an executing lease has ended with its host, and one that waits goes on waiting. A drain ends with
 //! its boot: it was to empty the host, and a reboot has.
@@ -15,6 +18,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Controller;
 use super::drain::Drain;
@@ -22,16 +26,19 @@ use super::host::Figure;
 use super::lease::{Lease, State};
 use super::message::{
     DrainRecord, End, Failure, InstanceId, InstanceRecord, InstanceRecordState, Interruption, LeaseId,
-    LeaseRecord, LeaseRecordState, Output, Process, Record, Recovered, Scope, StopReason, What, Why,
+    LeaseRecord, LeaseRecordState, Made, Output, Process, Record, Recovered, Scope, StopReason, What, Why,
 };
-use super::pool::{Instance, Life};
+use super::pool::{Instance, Life, Pool};
 use super::timer::Timer;
+use crate::profile::PoolName;
+use crate::quantity::Instant;
 
 impl Controller {
     /// Takes up what was written down; the first word of a daemon's life.
     pub(super) fn take_recovered(&mut self, recovered: Recovered) {
         let Recovered { last, leases, lost, instances, outdated, drains } = recovered;
         self.records.count_from(last);
+        self.recover_removed(instances.iter().chain(&outdated));
         for (scope, record) in drains {
             self.recover_drain(&scope, record);
         }
@@ -79,6 +86,23 @@ impl Controller {
         }
     }
 
+    /// Brings back pools that are not in the profile any more, as what is left of them was made from.
+    fn recover_removed<'a>(&mut self, records: impl Iterator<Item = &'a InstanceRecord>) {
+        let mut newest: BTreeMap<&PoolName, (Instant, &Made)> = BTreeMap::new();
+        for record in records.filter(|record| !self.pools.contains_key(&record.pool)) {
+            let Some(made) = &record.made else { continue };
+            let latest = newest.entry(&record.pool).or_insert((record.born, made));
+            if latest.0 <= record.born {
+                *latest = (record.born, made);
+            }
+        }
+        for (name, (_, made)) in newest {
+            let mut pool = Pool::new(name.clone(), made.clone().pool());
+            pool.removed = true;
+            self.pools.insert(name.clone(), pool);
+        }
+    }
+
     fn recover_drain(&mut self, scope: &Scope, record: DrainRecord) {
         let known = scope.pool().is_none_or(|name| self.pools.contains_key(name));
         if !known {
@@ -113,6 +137,17 @@ impl Controller {
                 self.end_unseen(record, End::Refused(Why::PoolRemoved));
                 continue;
             };
+            // Its end was not written any more; it has none to wait for.
+            let closed = match (pool.removed, pool.host_drain, pool.own_drain) {
+                (true, _, _) => Some(Why::PoolRemoved),
+                (false, Some(_), _) => Some(Why::HostDraining),
+                (false, None, Some(_)) => Some(Why::PoolDraining),
+                (false, None, None) => None,
+            };
+            if let Some(why) = closed {
+                self.end_unseen(record, End::Refused(why));
+                continue;
+            }
             if !self.profile.classes.contains_key(&record.class) {
                 record.class = pool.spec.default_class.clone();
             }
@@ -128,6 +163,8 @@ impl Controller {
             return;
         };
         if !self.pools.contains_key(&record.pool) {
+            // Nothing says what it was made from, so it cannot be counted.
+            self.out.push_back(Output::Stop { instance, grace: Duration::ZERO });
             return self.end_unseen(record, End::Interrupted(Interruption::PoolRemoved));
         }
         if lent.contains_key(&instance) {
@@ -166,10 +203,11 @@ impl Controller {
         if let Some(lease) = lent.remove(&id) {
             return self.adopt_leased(id, &lease, Some(record), fits);
         }
-        if !self.pools.contains_key(&record.pool) {
+        let Some(pool) = self.pools.get(&record.pool) else {
+            self.out.push_back(Output::Stop { instance: id, grace: Duration::ZERO });
             return self.record(Record::Gone(id));
-        }
-        let now = self.now;
+        };
+        let (now, removed) = (self.now, pool.removed);
         match record.state {
             InstanceRecordState::Warm { since, expires } if fits => {
                 let deadline = now.after(self.pools[&record.pool].spec.deadlines.start_timeout);
@@ -180,6 +218,7 @@ impl Controller {
             | InstanceRecordState::Starting
             | InstanceRecordState::Stopping => {
                 let why = match record.state {
+                    InstanceRecordState::Warm { .. } if removed => StopReason::Removed,
                     InstanceRecordState::Warm { .. } => StopReason::Outdated,
                     InstanceRecordState::Starting | InstanceRecordState::Stopping => StopReason::Interrupted,
                 };
@@ -197,6 +236,7 @@ impl Controller {
             pool: pool.clone(),
             born: record.map_or(self.now, |record| record.born),
             process: record.and_then(|record| record.process),
+            made: record.and_then(|record| record.made.clone()),
             state: InstanceRecordState::Stopping,
         };
         self.take_in(&found, Life::Leased { lease: lease.clone() }, fits);
@@ -211,13 +251,20 @@ impl Controller {
 
     /// An instance that was written down exists, as far as is known; what it holds is not known.
     fn take_in(&mut self, record: &InstanceRecord, life: Life, fits: bool) {
-        let InstanceRecord { id, pool, born, process, .. } = record.clone();
+        let InstanceRecord { id, pool, born, process, made, .. } = record.clone();
         let now = self.now;
         let spec = &self.pools[&pool].spec;
         // One that is not the pool's own says that it is of another template.
-        let made = if fits { Arc::clone(spec) } else { Arc::new((**spec).clone()) };
+        let made = match made {
+            _ if fits => Arc::clone(spec),
+            Some(made) => Arc::new(made.pool()),
+            None => Arc::new((**spec).clone()),
+        };
+        // Of a pool that is rebuilt from records there is no newer template.
+        let made = if made == *spec && self.pools[&pool].removed { Arc::clone(spec) } else { made };
         let instance = Instance {
             made,
+            made_known: fits,
             born,
             exists_since: Some(now),
             runs_since: Some(now),
@@ -261,5 +308,49 @@ impl Controller {
             *deadline = later;
         }
         self.set_instance_timer(id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::message::{Input, LimitsRecord, Tenant};
+    use crate::profile::{ClassName, Kind};
+
+    /// A daemon died between the record of a drain and that of the refusals behind it.
+    #[test]
+    fn who_waits_in_a_pool_that_is_closed_is_refused() {
+        let profile = "[pool.python]\nkind = \"sandbox\"\nimage = \"i\"\nwarm = { min = 0, max = 0 }\n";
+        let profile = crate::profile::check("host.toml", profile).unwrap();
+        let (python, second) = (PoolName::new("python"), Duration::from_secs(1));
+        let limits = LimitsRecord { first_use: second, idle: second, runtime: second, runtime_max: second };
+        let later = Instant::BOOT.after(second);
+        let lease = LeaseRecord {
+            id: LeaseId("r1".into()),
+            pool: python.clone(),
+            kind: Kind::Sandbox,
+            class: ClassName::new("interactive"),
+            tenant: Tenant("ann".into()),
+            asked_at: Instant::BOOT,
+            limits,
+            state: LeaseRecordState::Queued { promised: later, arrival: 1, deadline: later },
+        };
+        let cases = [(Scope::Host, Why::HostDraining), (Scope::Pool(python), Why::PoolDraining)];
+        for (scope, why) in cases {
+            let drain = DrainRecord { since: Instant::BOOT, deadline: later };
+            let recovered = Recovered {
+                leases: vec![lease.clone()],
+                drains: vec![(scope, drain)],
+                ..Recovered::default()
+            };
+            let mut controller = Controller::new(profile.clone(), "host".into(), 1, Instant::BOOT);
+            controller.handle(Instant::BOOT, Input::Recovered(Box::new(recovered)));
+            let ended = std::iter::from_fn(|| controller.poll_output()).find_map(|output| match output {
+                Output::Record(_, Record::Lease(lease)) => Some(lease.state),
+                _ => None,
+            });
+            let Some(LeaseRecordState::Ended { end, .. }) = ended else { panic!("it is {ended:?}") };
+            assert_eq!(end, End::Refused(why));
+        }
     }
 }

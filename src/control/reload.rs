@@ -14,7 +14,9 @@
 //! and then nothing changes.
 
 use super::Controller;
-use super::message::{CallId, End, Event, InstanceId, LeaseId, Output, Refusal, Reply, What, Why};
+use super::message::{
+    CallId, End, Event, InstanceId, LeaseId, Output, Record, Refusal, Reply, Scope, What, Why,
+};
 use super::pool::Pool;
 use super::timer::Timer;
 use crate::profile::{self, Change, HostProfile, PoolName};
@@ -69,11 +71,14 @@ impl Controller {
         }
     }
 
-    /// Forgets removed pools of which nothing is left.
+    /// Forgets removed pools of which nothing is left, with the drains that were asked for them.
     pub(super) fn forget_removed(&mut self) {
         let empty = |pool: &&Pool| pool.removed && pool.instances.is_empty();
         for name in self.pools.values().filter(empty).map(|pool| pool.name.clone()).collect::<Vec<_>>() {
-            self.pools.remove(&name);
+            let pool = self.pools.remove(&name).expect("it was found just now");
+            if pool.own_drain.is_some() {
+                self.record(Record::Undrained(Scope::Pool(name.clone())));
+            }
             self.timers.clear(&Timer::Stock(name.clone()));
             self.timers.clear(&Timer::Retry(name.clone()));
             let event =

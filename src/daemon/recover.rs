@@ -1,7 +1,7 @@
 //! What an earlier daemon wrote down, matched with this boot and this profile.
 //!
 //! An instance of this boot and of its pool's present template may be taken over. One of an earlier boot does not run any
-//! more, and one of another template is not what is wanted now: these are ended. An executing lease of an earlier boot
+//! more, and one of another template is not what is wanted now: these are ended, unless they are lent. An executing lease of an earlier boot
 //! has ended with its host; a drain has done so as well.
 
 use crate::control::message::{LeaseRecordState, Recovered};
@@ -20,7 +20,10 @@ pub(super) fn recovered(found: Found, profile: &HostProfile, now: &Moment) -> Re
     }
     for Kept { record: kept, written } in found.instances {
         let pool = profile.pools.get(&kept.record.pool);
-        let same = pool.is_some_and(|pool| template_hash(&pool.template) == kept.template);
+        let same = pool.is_some_and(|pool| {
+            let kind = kept.record.made.as_ref().is_none_or(|made| made.kind == pool.kind);
+            kind && template_hash(&pool.template) == kept.template
+        });
         let fits = same && written.boot == now.boot;
         if fits { &mut recovered.instances } else { &mut recovered.outdated }.push(kept.record);
     }

@@ -148,10 +148,6 @@ impl World {
         for _ in recovered.leases.iter().filter(executing) {
             self.report.count("leases kept");
         }
-        // What is left of a pool that is not in the profile belongs to nobody, also when the pool comes back.
-        for keep in self.engine.keeps.values_mut() {
-            keep.pool = keep.pool.take().filter(|pool| profile.pools.contains_key(pool));
-        }
         self.judge.begin(self.now, &profile);
         self.hear(Input::Recovered(Box::new(recovered)))
     }

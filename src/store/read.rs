@@ -156,6 +156,7 @@ fn instance(row: &Row<'_>, now: &Moment) -> Result<Kept<KeptInstance>, String> {
     let id: InstanceId = name.parse().map_err(|()| format!("`{name}` is no instance"))?;
     let written = moment(row)?;
     let record = body::<InstanceText>(row)?.record(id, &pool, &written, now);
+    let record = record.ok_or_else(|| format!("`{name}` was made from what no program knows"))?;
     Ok(Kept { record: KeptInstance { record, template }, written })
 }
 

@@ -10,10 +10,10 @@ use super::clock::Moment;
 use super::end::EndText;
 use crate::control::message::{
     DrainRecord, End, InstanceId, InstanceRecord, InstanceRecordState, LeaseId, LeaseRecord,
-    LeaseRecordState, LimitsRecord, Process, Scope, Tenant,
+    LeaseRecordState, LimitsRecord, Made, Process, Scope, Tenant,
 };
-use crate::profile::{ClassName, Kind, PoolName};
-use crate::quantity::Instant;
+use crate::profile::{ClassName, Kind, OnPressure, PoolName};
+use crate::quantity::{Bytes, Instant, MilliCpu};
 
 /// The version of the JSON; a reader takes older ones too.
 pub(super) const VERSION: i64 = 1;
@@ -75,7 +75,22 @@ enum StateText {
 pub(super) struct InstanceText {
     born_ns: u64,
     process: Option<(u32, u64)>,
+    #[serde(default)]
+    made: Option<MadeText>,
     state: LifeText,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct MadeText {
+    kind: String,
+    image: String,
+    memory_max: u64,
+    memory_expect: u64,
+    cpus_milli: u64,
+    devtools: Option<u16>,
+    stop_timeout: Duration,
+    journal_output: bool,
+    on_pressure: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -222,10 +237,18 @@ impl InstanceText {
             InstanceRecordState::Stopping => LifeText::Stopping,
         };
         let process = record.process.map(|process| (process.pid, process.began));
-        InstanceText { born_ns: record.born.as_nanos(), process, state }
+        let made = record.made.as_ref().map(MadeText::of);
+        InstanceText { born_ns: record.born.as_nanos(), process, made, state }
     }
 
-    pub(super) fn record(self, id: InstanceId, pool: &str, written: &Moment, now: &Moment) -> InstanceRecord {
+    /// The instance, its times carried likewise.
+    pub(super) fn record(
+        self,
+        id: InstanceId,
+        pool: &str,
+        written: &Moment,
+        now: &Moment,
+    ) -> Option<InstanceRecord> {
         let time = |nanos| written.carry(Instant::from_nanos(nanos), now);
         let state = match self.state {
             LifeText::Starting => InstanceRecordState::Starting,
@@ -235,7 +258,43 @@ impl InstanceText {
             LifeText::Stopping => InstanceRecordState::Stopping,
         };
         let process = self.process.map(|(pid, began)| Process { pid, began });
-        InstanceRecord { id, pool: PoolName::new(pool), born: time(self.born_ns), process, state }
+        let made = match self.made {
+            Some(made) => Some(made.made()?),
+            None => None,
+        };
+        Some(InstanceRecord { id, pool: PoolName::new(pool), born: time(self.born_ns), process, made, state })
+    }
+}
+
+impl MadeText {
+    fn of(made: &Made) -> MadeText {
+        MadeText {
+            kind: made.kind.to_string(),
+            image: made.image.clone(),
+            memory_max: made.memory_max.get(),
+            memory_expect: made.memory_expect.get(),
+            cpus_milli: made.cpus.get(),
+            devtools: made.devtools,
+            stop_timeout: made.stop_timeout,
+            journal_output: made.journal_output,
+            on_pressure: made.on_pressure.as_str().into(),
+        }
+    }
+
+    fn made(self) -> Option<Made> {
+        Some(Made {
+            kind: kind_of(&self.kind)?,
+            image: self.image,
+            memory_max: Bytes::new(self.memory_max),
+            memory_expect: Bytes::new(self.memory_expect),
+            cpus: MilliCpu::new(self.cpus_milli),
+            devtools: self.devtools,
+            stop_timeout: self.stop_timeout,
+            journal_output: self.journal_output,
+            on_pressure: [OnPressure::Keep, OnPressure::Interrupt]
+                .into_iter()
+                .find(|word| word.as_str() == self.on_pressure)?,
+        })
     }
 }
 

@@ -9,9 +9,10 @@ use super::clock::Moment;
 use super::{Batch, Entry, Outcome, Store, StoreError, Writer};
 use crate::control::message::{
     Cancelled, Deadline, DrainRecord, End, Exit, Failure, InstanceId, InstanceRecord, InstanceRecordState,
-    Interruption, LeaseId, LeaseRecord, LeaseRecordState, LimitsRecord, Process, Record, Scope, Tenant, Why,
+    Interruption, LeaseId, LeaseRecord, LeaseRecordState, LimitsRecord, Made, Process, Record, Scope, Tenant,
+    Why,
 };
-use crate::profile::{ClassName, Kind, PoolName};
+use crate::profile::{ClassName, Kind, OnPressure, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -42,6 +43,20 @@ fn lease(name: &str, state: LeaseRecordState) -> LeaseRecord {
     }
 }
 
+fn made() -> Made {
+    Made {
+        kind: Kind::Browser,
+        image: "i".into(),
+        memory_max: Bytes::mib(3),
+        memory_expect: Bytes::mib(2),
+        cpus: MilliCpu::new(1500),
+        devtools: Some(9222),
+        stop_timeout: SECOND * 7,
+        journal_output: true,
+        on_pressure: OnPressure::Interrupt,
+    }
+}
+
 fn instance(count: u32, state: InstanceRecordState) -> InstanceRecord {
     let process = (count > 1).then_some(Process { pid: 7, began: 8 });
     InstanceRecord {
@@ -49,6 +64,7 @@ fn instance(count: u32, state: InstanceRecordState) -> InstanceRecord {
         pool: PoolName::new("python"),
         born: at(2),
         process,
+        made: (count > 2).then(made),
         state,
     }
 }

@@ -128,10 +128,10 @@ async fn with_the_engine_away_leases_go_on_and_nothing_is_declared_dead() {
 }
 
 #[tokio::test]
-async fn a_changed_template_and_a_removed_pool_end_what_was_made_for_them() {
+async fn a_changed_template_and_a_removed_pool_end_what_is_warm_and_no_lease() {
     let Some(mut host) = Host::with(&format!("{SANDBOX}{BROWSER}")).await else { return };
     host.until_warm("sandbox", 1).await;
-    let (kept, lost) = (host.acquire("sandbox").await, host.acquire("browser").await);
+    let (kept, left) = (host.acquire("sandbox").await, host.acquire("browser").await);
     host.until_warm("sandbox", 1).await;
     host.end_daemon(Signal::SIGKILL);
     let before = containers(&host).await;
@@ -148,12 +148,15 @@ async fn a_changed_template_and_a_removed_pool_end_what_was_made_for_them() {
     );
     assert_eq!(host.sh(&host.acquire("sandbox").await.id, "echo $CHANGED").await.stdout, "yes\n");
     assert!(containers(&host).await != before);
-    let gone = host.lease(&lost.id).await;
-    assert_eq!((gone.state.as_str(), gone.reason.as_deref()), ("interrupted", Some("pool_removed")));
-    assert_eq!(host.logged("lease interrupted: the host profile has its pool no more"), 1);
-    // Its container goes as nobody's.
-    let instance = lost.instance.unwrap();
-    until("its container is gone", async || host.engine.container_of(&instance).await, Option::is_none).await;
+    // What is left of a pool that the profile has no more runs to its own end, and then the pool is gone.
+    assert_eq!(host.sh(&left.id, "echo on").await.stdout, "on\n");
+    let pool = host.until_pool("browser", |pool| pool.warm + pool.stopping + pool.starting == 0).await;
+    assert_eq!((pool.removed, pool.leased, pool.image.as_str()), (true, 1, "stoker/tiny:latest"));
+    let body = AcquireBody { pool: "browser".into(), ..AcquireBody::default() };
+    assert_eq!(host.refused(&body).await.status, 404);
+    host.release(&left.id).await;
+    host.until_logged("pool is gone: nothing of it is left", 1).await;
+    assert_eq!(host.engine.container_of(&left.instance.unwrap()).await, None);
 }
 
 #[tokio::test]

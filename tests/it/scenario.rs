@@ -342,7 +342,7 @@ impl Stage {
                     if let Record::Instance(instance) = record
                         && let Some(made) = self.controller.made_of(instance.id)
                     {
-                        self.made.insert(instance.id, made.template.clone());
+                        self.made.entry(instance.id).or_insert_with(|| made.template.clone());
                     }
                     self.disk.insert(record.subject(), record.clone());
                     if !self.records {

@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use super::{End, InstanceId, LeaseId, Scope, Tenant};
-use crate::profile::{ClassName, Kind, PoolName};
-use crate::quantity::Instant;
+use crate::profile::{ClassName, Kind, OnPressure, PoolName};
+use crate::quantity::{Bytes, Instant, MilliCpu};
 
 /// One thing that changed, as it is now.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -114,8 +114,34 @@ pub struct InstanceRecord {
     pub born: Instant,
     /// Its first process, once it ran.
     pub process: Option<Process>,
+    /// What it was made from; `None` in records of a program that did not write it down.
+    pub made: Option<Made>,
     /// Its state.
     pub state: InstanceRecordState,
+}
+
+/// What an instance was made from, as far as it counts while the instance exists: enough to go on with one whose
+/// template or pool the profile has no more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Made {
+    /// What its image is.
+    pub kind: Kind,
+    /// Its image.
+    pub image: String,
+    /// The kernel's limit for it.
+    pub memory_max: Bytes,
+    /// What it was expected to need.
+    pub memory_expect: Bytes,
+    /// Processor time per time it may use.
+    pub cpus: MilliCpu,
+    /// The port at which it answers DevTools, if it does.
+    pub devtools: Option<u16>,
+    /// From the polite signal to the kill.
+    pub stop_timeout: Duration,
+    /// Whether what it writes goes to the journal, too.
+    pub journal_output: bool,
+    /// What becomes of its lease when the host is short of memory.
+    pub on_pressure: OnPressure,
 }
 
 /// Where an instance is. That it is lent stands in the record of its lease, which is written with the grant.
@@ -163,7 +189,7 @@ pub struct Recovered {
     pub lost: Vec<LeaseRecord>,
     /// Instances of this boot whose template is as it was.
     pub instances: Vec<InstanceRecord>,
-    /// Instances of an earlier boot or of another template.
+    /// Instances of an earlier boot, of another template, or of a pool that is not in the profile.
     pub outdated: Vec<InstanceRecord>,
     /// Drains of this boot.
     pub drains: Vec<(Scope, DrainRecord)>,

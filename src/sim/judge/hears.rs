@@ -139,7 +139,7 @@ impl Judge {
     /// What holds from now on. What was made from an equal template counts as made from the new description.
     fn hear_reload(&mut self, profile: &HostProfile) {
         self.profile = Arc::new(profile.clone());
-        for seen in self.instances.values_mut() {
+        for seen in self.instances.values_mut().filter(|seen| !seen.older) {
             if let Some(pool) = profile.pools.get(&seen.pool)
                 && (pool.kind, &pool.template) == (seen.made.kind, &seen.made.template)
             {

@@ -53,6 +53,8 @@ struct Seen {
     pool: PoolName,
     /// What it was made from, and the newest description of an equal template.
     made: Arc<Pool>,
+    /// Whether an earlier daemon made it from another template: the present one knows only what was written of it.
+    older: bool,
     /// The record of its start, and whether its start was ordered.
     record: u64,
     ordered: bool,

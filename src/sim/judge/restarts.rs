@@ -8,7 +8,7 @@ use super::{Found, Judge};
 use crate::control::message::{
     InstanceId, InstanceRecordState, LeaseId, LeaseRecord, LeaseRecordState, Record, Scope, Subject,
 };
-use crate::profile::HostProfile;
+use crate::profile::{HostProfile, PoolName};
 use crate::quantity::Instant;
 
 type Disk = BTreeMap<Subject, Record>;
@@ -50,16 +50,17 @@ impl Judge {
     pub(in crate::sim) fn begin(&mut self, now: Instant, profile: &Arc<HostProfile>) {
         self.now = now;
         self.profile = profile.clone();
+        let left = |pool: &PoolName| self.instances.values().any(|seen| !seen.gone && seen.pool == *pool);
         self.drains.retain(|scope, _| match scope {
             Scope::Host => true,
-            Scope::Pool(pool) => profile.pools.contains_key(pool),
+            Scope::Pool(pool) => profile.pools.contains_key(pool) || left(pool),
         });
-        for seen in self.instances.values_mut().filter(|seen| !seen.gone) {
+        for seen in self.instances.values_mut().filter(|seen| !seen.gone && !seen.older) {
             match profile.pools.get(&seen.pool) {
-                // What another template was like is not written down: all count as the present one.
-                Some(pool) => seen.made = Arc::new(pool.clone()),
-                // Of a pool that the profile does not have what is left belongs to nobody.
-                None => seen.gone = true,
+                Some(pool) if (pool.kind, &pool.template) == (seen.made.kind, &seen.made.template) => {
+                    seen.made = Arc::new(pool.clone());
+                }
+                Some(_) | None => seen.older = true,
             }
         }
         for id in &self.live {
@@ -120,6 +121,10 @@ impl Judge {
         match disk.get(&Subject::Instance(id)) {
             Some(Record::Instance(record)) => {
                 seen.gone = false;
+                // A reload renews what is expected of it, and leaves its record as it is.
+                if let Some(made) = &record.made {
+                    Arc::make_mut(&mut seen.made).memory_expect = made.memory_expect;
+                }
                 match record.state {
                     InstanceRecordState::Warm { .. } => {
                         (seen.ready, seen.stop, seen.unseen) = (true, false, true);

@@ -18,10 +18,12 @@ impl Judge {
         match output {
             Output::Start { instance, made, .. } => self.see_order(*instance, made),
             Output::Record(number, record) => self.see_record(*number, record),
-            Output::Adopt { instance, .. } => {
+            Output::Adopt { instance, made, .. } => {
                 let seen = self.instances.get(instance);
-                let there = seen.is_some_and(|seen| !seen.gone && !seen.stop);
-                hold(there, || format!("{instance} is adopted and is {seen:?}"))
+                let counts = |pool: &Pool| (pool.template.memory_max, pool.template.cpus, pool.memory_expect);
+                let same = |seen: &Seen| counts(&seen.made) == counts(made);
+                let there = seen.is_some_and(|seen| !seen.gone && !seen.stop && same(seen));
+                hold(there, || format!("{instance} is adopted as {made:?} and is {seen:?}"))
             }
             Output::Stop { instance, .. } => self.see_stop(*instance),
             Output::Probe { instance, probe } => {
@@ -88,6 +90,7 @@ impl Judge {
         let seen = Seen {
             pool: pool.clone(),
             made,
+            older: false,
             record,
             ordered: false,
             ready: false,
@@ -312,7 +315,8 @@ impl Judge {
     /// Whether an instance is not of its pool's newest template.
     fn is_outdated(&self, seen: &Seen) -> bool {
         let newest = self.profile.pools.get(&seen.pool);
-        newest.is_some_and(|pool| (pool.kind, &pool.template) != (seen.made.kind, &seen.made.template))
+        let differs = |pool: &Pool| (pool.kind, &pool.template) != (seen.made.kind, &seen.made.template);
+        newest.is_some_and(|pool| seen.older || differs(pool))
     }
 
     /// Whether somebody waits for this pool.
