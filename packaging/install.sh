@@ -86,7 +86,7 @@ if [[ -n $uninstall ]]; then
     # Without records there never was a stokerd here. Where it is down it is started, because nobody else drains.
     if [[ -n $live && -e /var/lib/stoker/stoker.db ]]; then
         say "draining the host; leases have 30 s"
-        { timeout 90 systemctl start stokerd.service && timeout 120 stokerctl drain --window 30s --wait; } ||
+        { timeout 90 systemctl start stokerd.service && timeout 120 stokerctl drain --window 30s --wait --for-now; } ||
             say "not drained; see \`docker ps -a --filter label=stoker.host'"
     fi
     [[ -z $live ]] || systemctl --quiet disable --now "${units[@]}" || true

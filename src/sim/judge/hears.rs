@@ -129,7 +129,9 @@ impl Judge {
             Call::Overran(id) => self.mark(id, |known| known.overran = true),
             Call::Drain(Scope::Pool(pool), _) | Call::DrainForNow(Scope::Pool(pool), _)
                 if !self.has_pool(pool) => {}
-            Call::Drain(scope, window) | Call::DrainForNow(scope, window) => drop(self.drains.insert(scope.clone(), now.after(*window))),
+            Call::Drain(scope, window) | Call::DrainForNow(scope, window) => {
+                self.drains.insert(scope.clone(), now.after(*window));
+            }
             Call::Reload(profile) => self.hear_reload(profile),
             Call::Undrain(scope) => drop(self.drains.remove(scope)),
             Call::Get { .. } | Call::Leases | Call::Pools | Call::Host => {}
