@@ -31,7 +31,7 @@ struct Over {
 
 impl Tool {
     pub(super) async fn reap(&self, reap: &Reap) -> anyhow::Result<ExitCode> {
-        let Some(host) = Store::host_of(&reap.state) else {
+        let Some(host) = Store::host_of(&reap.state)? else {
             return Ok(ExitCode::SUCCESS); // No daemon has ever kept state here.
         };
         let _alone = match lock::take(&host, &reap.state) {
@@ -43,7 +43,8 @@ impl Tool {
         }
         let boot = clock::boot_id().context("cannot read this boot's id")?;
         let now = Moment::now(&boot);
-        let mut store = Store::open(&reap.state, &host, now.wall_ms)?;
+        // Mended it is by the daemon alone, which says so and ends what has lost its history.
+        let mut store = Store::open_sound(&reap.state, &host)?;
         let found = store.read(&now)?;
         for damaged in &found.damaged {
             super::say(&format!("stokerctl: a record was damaged and moved to the table `aside`: {damaged}"));

@@ -107,9 +107,15 @@ pub async fn run(mut profile: HostProfile, layers: Layers, places: Places) -> an
     profile.host.name = Some(host.clone());
     let (facts, incoming) = mpsc::channel(FACTS);
     let acks = facts.clone();
+    let (damaged, damage) = oneshot::channel();
+    let mut damaged = Some(damaged);
     let (first, records, last_write) = remember(&places.state, &profile, (&host, &boot), move |outcome| {
         // The loop has ended where nobody takes it.
-        let _ = acks.blocking_send(outcome);
+        match outcome {
+            Outcome::Written(upto) => drop(acks.blocking_send(Input::Recorded(upto))),
+            Outcome::Failed(upto, why) => drop(acks.blocking_send(Input::RecordFailed(upto, why))),
+            Outcome::Damaged(why) => drop(damaged.take().map(|damaged| damaged.send(why))),
+        }
     })?;
     let notify = Notify::from_env().context("cannot reach the service manager at NOTIFY_SOCKET")?;
     let socket = match places.passed {
@@ -152,6 +158,7 @@ pub async fn run(mut profile: HostProfile, layers: Layers, places: Places) -> an
     tokio::select! {
         ended = &mut turning => ended.context("the loop broke")?,
         ended = &mut serving => ended.context("the server broke")?,
+        Ok(why) = damage => anyhow::bail!("the store is damaged, the next start moves it aside: {why}"),
         ended = tokio::spawn(reloading) => ended.context("the reloader broke")?,
         ended = tokio::spawn(follow) => ended.context("the engine's follower broke")?,
         () = told_to_end => {
@@ -207,10 +214,10 @@ fn remember(
     folder: &Path,
     profile: &HostProfile,
     (host, boot): (&str, &str),
-    mut tell: impl FnMut(Input) + Send + 'static,
+    tell: impl FnMut(Outcome) + Send + 'static,
 ) -> anyhow::Result<(Input, Records, LastWrite)> {
     let now = Moment::now(boot);
-    let mut store = Store::open(folder, host, now.wall_ms)?;
+    let (store, found) = Store::recall(folder, host, &now)?;
     if let Some(aside) = &store.set_aside {
         tracing::warn!(
             "the store was damaged and is now `{}`; beginning an empty one, and ending all containers of unknown \
@@ -218,17 +225,11 @@ fn remember(
             aside.display()
         );
     }
-    let found = store.read(&now)?;
     for damaged in &found.damaged {
         tracing::warn!("a record was damaged and moved to the table `aside`: {damaged}");
     }
     let recovered = recover::recovered(found, profile, &now);
-    let started = Writer::start(store, boot.to_owned(), move |outcome| {
-        tell(match outcome {
-            Outcome::Written(upto) => Input::Recorded(upto),
-            Outcome::Failed(upto, why) => Input::RecordFailed(upto, why),
-        });
-    });
+    let started = Writer::start(store, boot.to_owned(), tell);
     let (writer, last_write) = started.context("cannot start the thread that writes records")?;
     Ok((Input::Recovered(Box::new(recovered)), Records::new(writer), last_write))
 }

@@ -6,7 +6,10 @@ use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, OpenFlags, OptionalExtension};
+use rusqlite::{Connection, DEFAULT_NAME, ErrorCode, FileControl, OpenFlags, OptionalExtension, ffi};
+
+use super::clock::Moment;
+use super::read::Found;
 
 /// The file's name in its folder; SQLite keeps a log and an index beside it.
 const FILE: &str = "stoker.db";
@@ -14,8 +17,10 @@ const FILE: &str = "stoker.db";
 /// An operator who looks with `sqlite3` holds a lock for milliseconds.
 const BUSY: Duration = Duration::from_secs(1);
 
-/// Each makes the next version out of the one before; the file's `user_version` counts them. Only ever added to.
-const MIGRATIONS: [&str; 1] = ["
+/// Each makes the next version out of the one before; the file's `user_version` counts them. Only ever added to, also by
+/// an empty one where a row may have a new word in it (`end`): a program that does not know the word refuses the file
+/// instead of taking the row for damaged, and ending what it speaks of.
+pub(super) const MIGRATIONS: [&str; 1] = ["
     CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE lease (
         id TEXT PRIMARY KEY, pool TEXT NOT NULL, tenant TEXT NOT NULL, class TEXT NOT NULL,
@@ -65,6 +70,24 @@ pub enum StoreError {
         #[source]
         source: rusqlite::Error,
     },
+    /// The disk has no room to open it with: SQLite needs some 32 KiB beside the file.
+    #[error("cannot use `{path}`, its disk has no room: make some, then start again")]
+    NoRoom {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: rusqlite::Error,
+    },
+    /// It is broken.
+    #[error("`{path}` is damaged: the next start of stokerd moves it aside and begins an empty one")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: rusqlite::Error,
+    },
     /// A broken file cannot be moved out of the way.
     #[error("`{path}` is damaged, and cannot be moved aside")]
     Stuck {
@@ -98,6 +121,23 @@ pub enum StoreError {
     },
 }
 
+impl StoreError {
+    fn of(path: &Path, source: rusqlite::Error) -> StoreError {
+        let path = path.to_owned();
+        // The index beside the file cannot be made as large as it must be.
+        let no_index = |error: &ffi::Error| {
+            [ffi::SQLITE_IOERR_SHMSIZE, ffi::SQLITE_IOERR_SHMMAP].contains(&error.extended_code)
+        };
+        if is_damage(&source) {
+            StoreError::Damaged { path, source }
+        } else if is_full(&source) || source.sqlite_error().is_some_and(no_index) {
+            StoreError::NoRoom { path, source }
+        } else {
+            StoreError::Sqlite { path, source }
+        }
+    }
+}
+
 impl Store {
     /// Opens the store in this folder for this host, and makes what is missing. `stamp` tells a broken file that is
     /// moved aside from others.
@@ -107,26 +147,71 @@ impl Store {
     pub fn open(folder: &Path, host: &str, stamp: i64) -> Result<Store, StoreError> {
         let refused = |source| StoreError::Folder { path: folder.to_owned(), source };
         make_folder(folder).map_err(refused)?;
+        match Store::open_sound(folder, host) {
+            Err(StoreError::Damaged { .. }) => Store::begin_anew(folder, host, stamp),
+            opened => opened,
+        }
+    }
+
+    /// Opens the store that is in this folder and does not mend it.
+    ///
+    /// # Errors
+    /// When it cannot be opened; also when it is broken.
+    pub fn open_sound(folder: &Path, host: &str) -> Result<Store, StoreError> {
         let path = folder.join(FILE);
-        let opened = match open_sound(&path) {
-            Err(StoreError::Sqlite { source, .. }) if is_damage(&source) => {
-                let aside = move_aside(&path, stamp)?;
-                open_sound(&path).map(|connection| (connection, Some(aside)))
-            }
-            opened => opened.map(|connection| (connection, None)),
-        };
-        let (connection, set_aside) = opened?;
-        let store = Store { connection, path, set_aside };
+        let store = Store { connection: open(&path)?, path, set_aside: None };
         store.claim(host)?;
         Ok(store)
     }
 
-    /// The host whose state is in this folder; `None` where there is none, or none that can be read.
-    pub fn host_of(folder: &Path) -> Option<String> {
+    /// Opens the store in this folder and reads all of it. What only shows that it is broken when it is read is moved
+    /// aside as well.
+    ///
+    /// # Errors
+    /// When there can be none; a broken file is no error.
+    pub fn recall(folder: &Path, host: &str, now: &Moment) -> Result<(Store, Found), StoreError> {
+        Store::open(folder, host, now.wall_ms)?.read_or_begin_anew(folder, host, now)
+    }
+
+    pub(super) fn read_or_begin_anew(
+        mut self,
+        folder: &Path,
+        host: &str,
+        now: &Moment,
+    ) -> Result<(Store, Found), StoreError> {
+        match self.read(now) {
+            Err(StoreError::Damaged { .. }) => {
+                drop(self);
+                let mut store = Store::begin_anew(folder, host, now.wall_ms)?;
+                let found = store.read(now)?;
+                Ok((store, found))
+            }
+            read => Ok((self, read?)),
+        }
+    }
+
+    /// Moves a broken file out of the way, and begins an empty one.
+    fn begin_anew(folder: &Path, host: &str, stamp: i64) -> Result<Store, StoreError> {
+        let aside = move_aside(&folder.join(FILE), stamp)?;
+        Ok(Store { set_aside: Some(aside), ..Store::open_sound(folder, host)? })
+    }
+
+    /// The host whose state is in this folder; `None` where there is none.
+    ///
+    /// # Errors
+    /// When there is a file that is broken.
+    pub fn host_of(folder: &Path) -> Result<Option<String>, StoreError> {
+        let path = folder.join(FILE);
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-        let connection = Connection::open_with_flags(folder.join(FILE), flags).ok()?;
-        connection.busy_timeout(BUSY).ok()?;
-        connection.query_row(HOST, [], |row| row.get(0)).ok()
+        let read = Connection::open_with_flags(&path, flags).and_then(|connection| {
+            connection.busy_timeout(BUSY)?;
+            connection.query_row(HOST, [], |row| row.get(0))
+        });
+        match read {
+            Ok(host) => Ok(Some(host)),
+            Err(error) if is_damage(&error) => Err(StoreError::of(&path, error)),
+            Err(_) => Ok(None),
+        }
     }
 
     /// Where it is.
@@ -135,7 +220,7 @@ impl Store {
     }
 
     pub(super) fn failed(&self, source: rusqlite::Error) -> StoreError {
-        StoreError::Sqlite { path: self.path.clone(), source }
+        StoreError::of(&self.path, source)
     }
 
     fn claim(&self, host: &str) -> Result<(), StoreError> {
@@ -157,15 +242,15 @@ impl Store {
 
 const HOST: &str = "SELECT value FROM meta WHERE name = 'host'";
 
-/// Opens a file that reads from end to end, at our version.
 /// Makes the folder where it is not there; nobody but its owner looks into it.
 pub(super) fn make_folder(folder: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     fs::set_permissions(folder, Permissions::from_mode(0o700))
 }
 
-fn open_sound(path: &Path) -> Result<Connection, StoreError> {
-    let failed = |source| StoreError::Sqlite { path: path.to_owned(), source };
+/// Opens a file that reads from end to end, at our version.
+fn open(path: &Path) -> Result<Connection, StoreError> {
+    let failed = |source| StoreError::of(path, source);
     let connection = Connection::open(path).map_err(failed)?;
     prepare(&connection).map_err(failed)?;
     let found: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)?;
@@ -187,6 +272,9 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     // The first to read the file, so the first to find that it is none.
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
+    // Log and index stay when it is closed: their blocks are what the next one begins with on a disk that is full by then.
+    let mut stay = 1;
+    connection.file_control(DEFAULT_NAME, FileControl::PersistWal(&mut stay))?;
     // The writer moves the log into the file itself, when nobody waits.
     connection.pragma_update(None, "wal_autocheckpoint", 0)?;
     // In KiB: the live rows fit, and the daemon stays small.
@@ -199,7 +287,11 @@ fn damage(why: String) -> rusqlite::Error {
     rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT), Some(why))
 }
 
-fn is_damage(error: &rusqlite::Error) -> bool {
+pub(super) fn is_full(error: &rusqlite::Error) -> bool {
+    error.sqlite_error_code() == Some(ErrorCode::DiskFull)
+}
+
+pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
     matches!(error.sqlite_error_code(), Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase))
 }
 

@@ -181,8 +181,8 @@ fn text(row: &Row<'_>, column: &str) -> Result<String, String> {
 
 fn body<T: serde::de::DeserializeOwned>(row: &Row<'_>) -> Result<T, String> {
     let version: i64 = row.get("version").map_err(|error| error.to_string())?;
-    if version != VERSION {
-        return Err(format!("its version is {version}, and {VERSION} is known"));
+    if version > VERSION {
+        return Err(format!("its version is {version}, and {VERSION} is the newest that is known"));
     }
     serde_json::from_str(&text(row, "body")?).map_err(|error| error.to_string())
 }

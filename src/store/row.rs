@@ -158,6 +158,12 @@ fn kind_of(word: &str) -> Option<Kind> {
     [Kind::Browser, Kind::Sandbox].into_iter().find(|kind| kind.as_str() == word)
 }
 
+/// What a text that has an unknown word in a lease's state is refused with: it names all that are known.
+#[cfg(test)]
+pub(super) fn unknown_word(text: &str) -> String {
+    serde_json::from_str::<StateText>(text).unwrap_err().to_string()
+}
+
 impl LeaseText {
     pub(super) fn of(record: &LeaseRecord) -> LeaseText {
         let LimitsRecord { first_use, idle, runtime, runtime_max } = record.limits;

@@ -1,5 +1,6 @@
 //! What is written is read again, whatever it is, and what goes wrong stays where it is.
 
+use std::io::{Seek, Write};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
@@ -206,7 +207,7 @@ fn a_lease_that_does_not_read_takes_what_it_may_have_had_with_it() {
 fn a_newer_file_and_another_hosts_are_left_alone() {
     let folder = TempDir::new().unwrap();
     let store = Store::open(folder.path(), "host", 0).unwrap();
-    assert_eq!(Store::host_of(folder.path()).as_deref(), Some("host"));
+    assert_eq!(Store::host_of(folder.path()).unwrap().as_deref(), Some("host"));
     let other = Store::open(folder.path(), "other", 0).unwrap_err();
     assert!(matches!(other, StoreError::OtherHost { .. }), "{other}");
     store.connection.pragma_update(None, "user_version", 99).unwrap();
@@ -232,6 +233,148 @@ fn what_cannot_be_written_is_tried_until_it_is() {
     ended.wait();
     let mut store = Store::open(folder.path(), "host", 0).unwrap();
     assert_eq!(store.read(&now()).unwrap().drains.len(), 1);
+}
+
+#[test]
+fn a_row_of_an_older_program_is_read_and_one_of_a_newer_is_not() {
+    for (version, read) in [(0, 1), (2, 0)] {
+        let folder = TempDir::new().unwrap();
+        let mut store = Store::open(folder.path(), "host", 0).unwrap();
+        let warm = InstanceRecordState::Warm { since: at(3), expires: at(4) };
+        store.write(&batch([Record::Instance(instance(3, warm))]), &now()).unwrap();
+        store.connection.execute("UPDATE instance SET version = ?1", [version]).unwrap();
+        store.connection.execute("UPDATE instance SET body = json_remove(body, '$.made')", []).unwrap();
+        let found = store.read(&now()).unwrap().instances;
+        assert_eq!(found.len(), read, "version {version}");
+        assert!(found.iter().all(|kept| kept.record.record.made.is_none()));
+    }
+}
+
+/// A word that is added here is one more of `MIGRATIONS`, and then a number more at the end.
+#[test]
+fn the_words_of_a_version_are_these() {
+    let ended = |end: &str| format!(r#"{{"ended": {{"end": {end}, "at_ns": 1, "granted_ns": null}}}}"#);
+    let texts = [
+        r#""?""#.into(),
+        ended(r#""?""#),
+        ended(r#"{"failed": "?"}"#),
+        ended(r#"{"cancelled": "?"}"#),
+        ended(r#"{"expired": "?"}"#),
+        ended(r#"{"interrupted": "?"}"#),
+        ended(r#"{"refused": "?"}"#),
+    ];
+    let words = texts.map(|text| {
+        let refused = super::row::unknown_word(&text).replace('`', "");
+        let (_, words) = refused.split_once(", expected ").unwrap();
+        words.split(" at line ").next().unwrap().replace("one of ", "")
+    });
+    insta::assert_snapshot!(words.join("\n"), @"
+    queued, executing, ended
+    completed, failed, cancelled, expired, interrupted, refused
+    died, vanished, overran
+    by_caller or caller_gone
+    first_use, idle, runtime
+    drain, host_lost, pool_removed, pressure
+    queue_full, wait_expired, host_draining, pool_draining, pool_removed, never_fits, memory_promised, memory_available, cpu, max_instances, starts, backoff, no_telemetry, engine_unreachable, not_recorded, under_pressure, cpu_pressure, recovering
+    ");
+    assert_eq!(super::file::MIGRATIONS.len(), 1);
+}
+
+/// The file's pages but the first are overwritten, and nothing of them is in memory.
+fn damage(store: &Store) {
+    store.connection.execute_batch("PRAGMA wal_checkpoint(TRUNCATE)").unwrap();
+    let mut file = std::fs::OpenOptions::new().write(true).open(store.path()).unwrap();
+    let size = usize::try_from(file.metadata().unwrap().len()).unwrap();
+    file.seek(std::io::SeekFrom::Start(4096)).unwrap();
+    file.write_all(&vec![0xff; size - 4096]).unwrap();
+    store.connection.execute_batch("PRAGMA shrink_memory").unwrap();
+}
+
+#[test]
+fn damage_that_only_reading_shows_is_moved_aside() {
+    let folder = TempDir::new().unwrap();
+    let store = Store::open(folder.path(), "host", 0).unwrap();
+    damage(&store);
+    let (store, found) = store.read_or_begin_anew(folder.path(), "host", &now()).unwrap();
+    assert!(store.set_aside.is_some_and(|path| path.exists()));
+    assert_eq!((found.leases.len(), found.damaged.len()), (0, 0));
+}
+
+#[test]
+fn only_who_may_mend_a_damaged_file_does() {
+    let folder = TempDir::new().unwrap();
+    damage(&Store::open(folder.path(), "host", 0).unwrap());
+    let files = || std::fs::read_dir(folder.path()).unwrap().count();
+    let before = files();
+    let refused = Store::open_sound(folder.path(), "host").unwrap_err();
+    assert!(matches!(refused, StoreError::Damaged { .. }), "{refused}");
+    assert!(matches!(Store::host_of(folder.path()), Err(StoreError::Damaged { .. })));
+    assert_eq!(files(), before);
+    assert!(Store::open(folder.path(), "host", 0).unwrap().set_aside.is_some());
+}
+
+#[test]
+fn damage_while_writing_ends_the_writer_and_whoever_goes_on_without_it() {
+    let folder = TempDir::new().unwrap();
+    let store = Store::open(folder.path(), "host", 0).unwrap();
+    damage(&store);
+    let (writer, ended, outcomes) = start(store);
+    let record = || batch([Record::Drain(Scope::Host, DrainRecord { since: at(1), deadline: at(2) })]);
+    writer.write(record()).unwrap();
+    assert!(matches!(outcomes.recv().unwrap(), Outcome::Damaged(_)));
+    assert!(outcomes.recv().is_err(), "it has ended");
+    ended.wait();
+    let more = std::panic::AssertUnwindSafe(|| writer.write(record()));
+    assert!(std::panic::catch_unwind(more).is_err(), "nothing would be recorded any more");
+}
+
+#[test]
+fn a_log_that_has_filled_the_disk_is_moved_into_the_file() {
+    let folder = TempDir::new().unwrap();
+    let mut store = Store::open(folder.path(), "host", 0).unwrap();
+    let path = store.path().to_owned();
+    let ended = |name: String| {
+        let state = LeaseRecordState::Ended { end: End::Completed, at: at(7), granted_at: None };
+        Record::Lease(Box::new(lease(&name, state)))
+    };
+    store.write(&batch((0..100).map(|count| ended(format!("one-{count}")))), &now()).unwrap();
+    let pages: i64 = store.connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+    // As many pages as it has are all that it may have: a full disk for all that is new.
+    store.connection.pragma_update_and_check(None, "max_page_count", pages, |_| Ok(())).unwrap();
+    let size = || std::fs::metadata(&path).unwrap().len();
+    let before = size();
+    let (writer, _ended, outcomes) = start(store);
+    writer.write(batch((0..100).map(|count| ended(format!("two-{count}"))))).unwrap();
+    assert!(matches!(outcomes.recv().unwrap(), Outcome::Failed(100, _)));
+    assert!(size() > before, "it is {before} bytes long");
+}
+
+#[test]
+fn history_is_cut_while_there_is_no_pause() {
+    let folder = TempDir::new().unwrap();
+    let store = Store::open(folder.path(), "host", 0).unwrap();
+    let other = rusqlite::Connection::open(store.path()).unwrap();
+    let (writer, _ended, outcomes) = start(store);
+    for count in 0..28 {
+        let ended = |one: u32| {
+            let state = LeaseRecordState::Ended { end: End::Completed, at: at(7), granted_at: None };
+            Record::Lease(Box::new(lease(&format!("{count}-{one}"), state)))
+        };
+        writer.write(batch((0..500).map(ended))).unwrap();
+        assert_eq!(outcomes.recv().unwrap(), Outcome::Written(500));
+    }
+    // The last step may be under way: at most what ends between two cuts stands above the length of history.
+    let many: i64 = other.query_row("SELECT count(*) FROM lease", [], |row| row.get(0)).unwrap();
+    assert!(many <= 12_500, "{many} are kept");
+}
+
+#[test]
+fn what_is_beside_the_file_stays_for_a_start_on_a_full_disk() {
+    let folder = TempDir::new().unwrap();
+    drop(Store::open(folder.path(), "host", 0).unwrap());
+    for end in ["-wal", "-shm"] {
+        assert!(folder.path().join(format!("stoker.db{end}")).exists(), "{end}");
+    }
 }
 
 fn start(store: Store) -> (Writer, super::LastWrite, Receiver<Outcome>) {

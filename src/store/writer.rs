@@ -12,7 +12,7 @@ use std::time::Duration;
 use rusqlite::{Connection, params};
 
 use super::clock::{self, Moment};
-use super::file::{Store, StoreError};
+use super::file::{Store, StoreError, is_damage, is_full};
 use super::row::{DrainText, InstanceText, LeaseText, VERSION, instance_state, lease_columns, scope_name};
 use crate::control::message::{Record, Scope, Subject};
 use crate::quantity::Instant;
@@ -32,6 +32,9 @@ const HISTORY_MOST: i64 = 10_000;
 /// Old ones are looked for so often, and once in so many that have ended.
 const PRUNE_EVERY: Duration = Duration::from_secs(60 * 60);
 const PRUNE_ENDS: usize = 500;
+/// After so many that have ended they are looked for even while somebody waits, and so many are removed in one go.
+const PRUNE_ENDS_MOST: usize = 4 * PRUNE_ENDS;
+const PRUNE_STEP: i64 = 1000;
 /// At the end, what stands before the thread is written for so long.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
@@ -56,6 +59,8 @@ pub enum Outcome {
     Written(u64),
     /// Those that were not written yet cannot be, for this reason; they are tried again.
     Failed(u64, String),
+    /// The file is damaged, and nothing will be written any more: the next daemon moves it aside.
+    Damaged(String),
 }
 
 /// The way to the thread; it ends when this is gone and all is written.
@@ -93,10 +98,14 @@ impl Writer {
     ///
     /// # Errors
     /// The batch itself, when the thread is behind.
+    ///
+    /// # Panics
+    /// When the thread has ended. Nobody could be served without it, and the next daemon has one.
     pub fn write(&self, batch: Batch) -> Result<(), Batch> {
         match self.batches.try_send(batch) {
             Ok(()) => Ok(()),
-            Err(TrySendError::Full(batch) | TrySendError::Disconnected(batch)) => Err(batch),
+            Err(TrySendError::Full(batch)) => Err(batch),
+            Err(TrySendError::Disconnected(_)) => panic!("the writer of records lives as long as the loop"),
         }
     }
 }
@@ -131,7 +140,7 @@ impl Thread {
             match batches.recv_timeout(if unwritten.is_empty() { IDLE } else { RETRY }) {
                 Ok(batch) => unwritten.extend(batch),
                 Err(RecvTimeoutError::Timeout) if unwritten.is_empty() => {
-                    self.prune();
+                    self.prune(PRUNE_ENDS);
                     self.move_log(LOG_WORTH);
                     continue;
                 }
@@ -144,14 +153,21 @@ impl Thread {
                 Ok(()) => {
                     unwritten.clear();
                     tell(Outcome::Written(upto));
+                    self.prune(PRUNE_ENDS_MOST);
                     self.move_log(LOG_MOST);
                 }
-                // What was told of as failed is tried on in silence.
-                Err(error) if upto > told_failed => {
-                    told_failed = upto;
-                    tell(Outcome::Failed(upto, error.to_string()));
+                Err(error) if is_damage(&error) => return tell(Outcome::Damaged(error.to_string())),
+                Err(error) => {
+                    if is_full(&error) {
+                        // What stands in the log makes room there once it is in the file.
+                        self.move_log(0);
+                    }
+                    // What was told of as failed is tried on in silence.
+                    if upto > told_failed {
+                        told_failed = upto;
+                        tell(Outcome::Failed(upto, error.to_string()));
+                    }
                 }
-                Err(_) => {}
             }
         }
         // Nobody is there to hear of it any more; the next daemon sees what is there.
@@ -171,10 +187,12 @@ impl Thread {
         Ok(())
     }
 
-    /// Cuts history when it is time to; what fails is tried again when nobody writes.
-    fn prune(&mut self) {
+    /// Cuts history by one step when so many leases have ended, or it is time to; what fails or is left over is the next
+    /// step's.
+    fn prune(&mut self, ends: usize) {
         let now = Moment::now(&self.boot);
-        if (self.ends >= PRUNE_ENDS || self.prune_at <= now.at) && prune(&self.connection, &now).is_ok() {
+        let due = self.ends >= ends || self.prune_at <= now.at;
+        if due && prune(&self.connection, &now).is_ok_and(|all| all) {
             (self.ends, self.prune_at) = (0, now.at.after(PRUNE_EVERY));
         }
     }
@@ -278,13 +296,14 @@ fn undrain(connection: &Connection, scope: &Scope) -> rusqlite::Result<()> {
     connection.prepare_cached("DELETE FROM drain WHERE id = ?1")?.execute([scope_name(scope)]).map(drop)
 }
 
-/// Cuts history at its age and at its length.
-fn prune(connection: &Connection, now: &Moment) -> rusqlite::Result<()> {
-    let old = "DELETE FROM lease WHERE ended = 1 AND wall_ms < ?1";
-    connection.execute(old, [now.wall_ms - HISTORY_MS])?;
+/// Cuts history at its age and at its length, some rows at a time; whether it removed all that was to go.
+fn prune(connection: &Connection, now: &Moment) -> rusqlite::Result<bool> {
+    let old = "DELETE FROM lease WHERE rowid IN (SELECT rowid FROM lease WHERE ended = 1 AND wall_ms < ?1 LIMIT ?2)";
+    let old = connection.execute(old, params![now.wall_ms - HISTORY_MS, PRUNE_STEP])?;
     let many = "DELETE FROM lease WHERE rowid IN (SELECT rowid FROM lease WHERE ended = 1 \
-                ORDER BY wall_ms DESC LIMIT -1 OFFSET ?1)";
-    connection.execute(many, [HISTORY_MOST]).map(drop)
+                ORDER BY wall_ms DESC LIMIT ?2 OFFSET ?1)";
+    let many = connection.execute(many, params![HISTORY_MOST, PRUNE_STEP])?;
+    Ok(old.max(many) < usize::try_from(PRUNE_STEP).unwrap_or(usize::MAX))
 }
 
 fn json(body: &impl serde::Serialize) -> String {

@@ -202,6 +202,26 @@ async fn a_full_disk_refuses_with_not_recorded_until_there_is_room() {
 }
 
 #[tokio::test]
+async fn a_disk_that_filled_while_the_daemon_was_down_keeps_nobody_from_starting() {
+    let Some(engine) = Engine::with(TINY).await else { return };
+    let mut host = Host::silent(engine, &format!("{SANDBOX}warm = {{ min = 1, max = 1 }}"));
+    let disk = Disk::mount(host.state());
+    host.launch();
+    host.until_it_serves().await;
+    let lease = host.acquire("sandbox").await;
+    host.until_warm("sandbox", 1).await;
+    // It ends in good order: nothing but what it leaves on purpose is there for the next one.
+    host.end_daemon(Signal::SIGTERM);
+    disk.fill();
+    host.launch();
+    host.until_it_serves().await;
+    assert_eq!(host.sh(&lease.id, "echo on").await.stdout, "on\n");
+    disk.make_room();
+    let want = AcquireBody { pool: "sandbox".into(), ..AcquireBody::default() };
+    until("it lends", async || host.ask_for(&want).await.ok(), Option::is_some).await;
+}
+
+#[tokio::test]
 async fn a_damaged_record_is_moved_aside_and_the_others_count() {
     let Some(mut host) = Host::with(&format!("{SANDBOX}warm = {{ min = 1, max = 1 }}")).await else { return };
     let (good, bad) = (host.acquire("sandbox").await, host.acquire("sandbox").await);
