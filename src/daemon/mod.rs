@@ -118,10 +118,7 @@ pub async fn run(mut profile: HostProfile, layers: Layers, places: Places) -> an
         }
     })?;
     let notify = Notify::from_env().context("cannot reach the service manager at NOTIFY_SOCKET")?;
-    let socket = match places.passed {
-        Some(passed) => server::adopt(passed).context("cannot use the socket that was passed")?,
-        None => server::listen(&places.socket).await?,
-    };
+    let socket = socket_at(&places.socket, places.passed).await?;
     let (journal, last_word) = Journal::open().context("cannot start the thread that writes the journal")?;
     let run = clock::draw_run();
     let eyes = Eyes::open(facts.clone()).context("cannot start the measuring thread")?;
@@ -176,6 +173,14 @@ pub async fn run(mut profile: HostProfile, layers: Layers, places: Places) -> an
     notify.stopping();
     last_word.wait();
     Ok(())
+}
+
+/// The API's socket: the one that was passed, else one that is made there.
+async fn socket_at(place: &Path, passed: Option<UnixListener>) -> anyhow::Result<server::Socket> {
+    match passed {
+        Some(passed) => server::adopt(passed).context("cannot use the socket that was passed"),
+        None => Ok(server::listen(place).await?),
+    }
 }
 
 /// The host's name, and the lock on it. Whoever has that may be `stokerctl reap`, which is done in a moment.
