@@ -31,7 +31,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Context;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::sleep;
 
@@ -97,9 +97,7 @@ impl World {
 /// # Errors
 /// When something that it cannot do without cannot be had.
 pub async fn run(mut profile: HostProfile, layers: Layers, places: Places) -> anyhow::Result<()> {
-    let told_to_end = told_to_end()?;
-    // Listened to before anything else, as its default is to end the process.
-    let hang_up = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
+    let (told_to_end, hang_up) = signals()?;
     files::take_all(&profile)?;
     let boot = clock::boot_id().context("cannot read this boot's id")?;
     let (host, _alone) = lock_host(&profile, &places.state).await?;
@@ -141,7 +139,7 @@ pub async fn run(mut profile: HostProfile, layers: Layers, places: Places) -> an
     };
     // Nothing is answered, made or removed before what was written down is taken up: callers wait in the backlog.
     turns.begin(first);
-    let heed = shutdown::heed(desk.clone());
+    let heed = tokio::spawn(shutdown::heed(desk.clone()));
     let (reloads, asked) = Reloads::new();
     let reloading = reload::serve(layers, host.clone(), desk.clone(), asked, hang_up);
     let router = Api::new(desk, gateway, LeaseIds::new(&host, &boot), reloads).router();
@@ -149,13 +147,13 @@ pub async fn run(mut profile: HostProfile, layers: Layers, places: Places) -> an
     let follow = engine::follow(world, Address { socket: places.engine, owner });
     tracing::info!(message_id = catalog::SERVING.id, "serving at `{}`", socket.place());
     let mut turning = tokio::spawn(turns.run());
-    tokio::spawn(heed);
     let (end, ending) = oneshot::channel::<()>();
     let mut serving = tokio::spawn(server::serve(socket, router, async { drop(ending.await) }));
     tokio::select! {
         ended = &mut turning => ended.context("the loop broke")?,
         ended = &mut serving => ended.context("the server broke")?,
         Ok(why) = damage => anyhow::bail!("the store is damaged, the next start moves it aside: {why}"),
+        ended = heed => ended.context("who hears of shutdowns broke")?,
         ended = tokio::spawn(reloading) => ended.context("the reloader broke")?,
         ended = tokio::spawn(follow) => ended.context("the engine's follower broke")?,
         () = told_to_end => {
@@ -202,16 +200,19 @@ async fn lock_host(profile: &HostProfile, state: &Path) -> anyhow::Result<(Strin
     Ok((host, alone))
 }
 
-/// Resolves at SIGTERM or SIGINT; they are listened to from here on.
-fn told_to_end() -> anyhow::Result<impl Future<Output = ()>> {
+/// What resolves at SIGTERM or SIGINT, and SIGHUP. They are listened to from here on, before anything else: their
+/// default is to end the process.
+fn signals() -> anyhow::Result<(impl Future<Output = ()>, Signal)> {
+    let hang_up = signal(SignalKind::hangup()).context("cannot listen for SIGHUP")?;
     let mut terminate = signal(SignalKind::terminate()).context("cannot listen for SIGTERM")?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for SIGINT")?;
-    Ok(async move {
+    let told_to_end = async move {
         tokio::select! {
             _ = terminate.recv() => {}
             _ = interrupt.recv() => {}
         }
-    })
+    };
+    Ok((told_to_end, hang_up))
 }
 
 /// Opens the store, reads what an earlier daemon wrote, and starts the thread that writes.
