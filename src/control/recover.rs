@@ -345,9 +345,8 @@ mod tests {
             };
             let mut controller = Controller::new(profile.clone(), "host".into(), 1, Instant::BOOT);
             controller.handle(Instant::BOOT, Input::Recovered(Box::new(recovered)));
-            let ended = std::iter::from_fn(|| controller.poll_output()).find_map(|output| match output {
-                Output::Record(_, Record::Lease(lease)) => Some(lease.state),
-                _ => None,
+            let ended = std::iter::from_fn(|| controller.poll_output()).find_map(|output| {
+                if let Output::Record(_, Record::Lease(lease)) = output { Some(lease.state) } else { None }
             });
             let Some(LeaseRecordState::Ended { end, .. }) = ended else { panic!("it is {ended:?}") };
             assert_eq!(end, End::Refused(why));
