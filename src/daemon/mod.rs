@@ -104,17 +104,8 @@ pub async fn run(mut profile: HostProfile, layers: Layers, places: Places) -> an
     // Said or not, it is the same name to whoever compares profiles.
     profile.host.name = Some(host.clone());
     let (facts, incoming) = mpsc::channel(FACTS);
-    let acks = facts.clone();
-    let (damaged, damage) = oneshot::channel();
-    let mut damaged = Some(damaged);
-    let (first, records, last_write) = remember(&places.state, &profile, (&host, &boot), move |outcome| {
-        // The loop has ended where nobody takes it.
-        match outcome {
-            Outcome::Written(upto) => drop(acks.blocking_send(Input::Recorded(upto))),
-            Outcome::Failed(upto, why) => drop(acks.blocking_send(Input::RecordFailed(upto, why))),
-            Outcome::Damaged(why) => drop(damaged.take().map(|damaged| damaged.send(why))),
-        }
-    })?;
+    let Memory { first, records, damage, last_write } =
+        remember(&places.state, &profile, (&host, &boot), facts.clone())?;
     let notify = Notify::from_env().context("cannot reach the service manager at NOTIFY_SOCKET")?;
     let socket = socket_at(&places.socket, places.passed).await?;
     let (journal, last_word) = Journal::open().context("cannot start the thread that writes the journal")?;
@@ -215,13 +206,23 @@ fn signals() -> anyhow::Result<(impl Future<Output = ()>, Signal)> {
     Ok((told_to_end, hang_up))
 }
 
+/// The store at work.
+struct Memory {
+    /// What an earlier daemon wrote.
+    first: Input,
+    records: Records,
+    /// Says why nothing will be written any more.
+    damage: oneshot::Receiver<String>,
+    last_write: LastWrite,
+}
+
 /// Opens the store, reads what an earlier daemon wrote, and starts the thread that writes.
 fn remember(
     folder: &Path,
     profile: &HostProfile,
     (host, boot): (&str, &str),
-    tell: impl FnMut(Outcome) + Send + 'static,
-) -> anyhow::Result<(Input, Records, LastWrite)> {
+    facts: mpsc::Sender<Input>,
+) -> anyhow::Result<Memory> {
     let now = Moment::now(boot);
     let (store, found) = Store::recall(folder, host, &now)?;
     if let Some(aside) = &store.set_aside {
@@ -235,9 +236,19 @@ fn remember(
         tracing::warn!("a record was damaged and moved to the table `aside`: {damaged}");
     }
     let recovered = recover::recovered(found, profile, &now);
-    let started = Writer::start(store, boot.to_owned(), tell);
+    let (damaged, damage) = oneshot::channel();
+    let mut damaged = Some(damaged);
+    let started = Writer::start(store, boot.to_owned(), move |outcome| {
+        // The loop has ended where nobody takes it.
+        match outcome {
+            Outcome::Written(upto) => drop(facts.blocking_send(Input::Recorded(upto))),
+            Outcome::Failed(upto, why) => drop(facts.blocking_send(Input::RecordFailed(upto, why))),
+            Outcome::Damaged(why) => drop(damaged.take().map(|damaged| damaged.send(why))),
+        }
+    });
     let (writer, last_write) = started.context("cannot start the thread that writes records")?;
-    Ok((Input::Recovered(Box::new(recovered)), Records::new(writer), last_write))
+    let first = Input::Recovered(Box::new(recovered));
+    Ok(Memory { first, records: Records::new(writer), damage, last_write })
 }
 
 fn host_name() -> anyhow::Result<String> {

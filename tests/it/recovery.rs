@@ -255,6 +255,11 @@ async fn a_damaged_file_is_kept_aside_and_what_has_no_history_is_ended() {
     }
     fs::write(file(&host), "this was a database once, and is long enough to be taken for one".repeat(100))
         .unwrap();
+    // Only the daemon may mend it.
+    let (state, engine) = (host.state(), host.engine.socket.clone());
+    let reap = ["reap", "--state", state.to_str().unwrap(), "--engine", engine.to_str().unwrap()];
+    let said = host.ctl(&reap).await;
+    assert!(said.code != 0 && said.stderr.contains("the next start of stokerd moves it aside"), "{said:?}");
     host.launch();
     host.until_it_serves().await;
     host.until_logged("the store was damaged and is now ", 1).await;
