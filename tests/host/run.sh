@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The host test: boots a virtual machine with Debian 12, systemd, cgroup v2 and Docker, and runs `checks/` inside.
+# The host test: boots a virtual machine with Debian 12, systemd, cgroup v2 and Docker, and runs `checks/` inside. Before
+# that lintian reads the package, which counts as a check.
 #
 # Prints `ok NAME` or `FAILED NAME: WHY` for each check and closes with `N passed, N failed`. A check is a script in
 # `checks/` with a number for its place; it sources guest/lib.sh, and has what the ones before it left; the last ones
@@ -63,7 +64,7 @@ packages() {
     done
 }
 
-# lint PACKAGE: counts as a check; sets `passed` or `failed`.
+# lint PACKAGE: counts in `passed` or `failed`; nothing is installed for it here.
 lint() {
     if ! command -v lintian >/dev/null; then
         if [[ ${CI:-} == true || ${STOKER_REQUIRE_HOST:-} == 1 ]]; then
