@@ -86,8 +86,8 @@ pub(super) struct Counts {
 pub(super) struct Instance {
     /// The pool as it was made from.
     pub(super) made: Arc<profile::Pool>,
-    /// Whether `made` is all that it was made from. Where a record says it, it is what counts of it (`made`), and
-    /// such a one is never taken for one of the newest template.
+    /// Whether `made` is all that it was made from. Of another template that an earlier daemon used it is what its record
+    /// says, and such a one is never taken for one of the newest template.
     pub(super) made_known: bool,
     /// When its start was ordered.
     pub(super) born: Instant,

@@ -317,6 +317,27 @@ mod tests {
     use crate::control::message::{Input, LimitsRecord, Tenant};
     use crate::profile::{ClassName, Kind};
 
+    #[test]
+    fn what_is_left_of_a_pool_that_nothing_is_known_of_is_stopped_at_once() {
+        let profile = "[pool.python]\nkind = \"sandbox\"\nimage = \"i\"\nwarm = { min = 0, max = 0 }\n";
+        let profile = crate::profile::check("host.toml", profile).unwrap();
+        let instance = InstanceId { run: 7, count: 1 };
+        let record = InstanceRecord {
+            id: instance,
+            pool: PoolName::new("gone"),
+            born: Instant::BOOT,
+            process: None,
+            made: None,
+            state: InstanceRecordState::Starting,
+        };
+        let recovered = Recovered { outdated: vec![record], ..Recovered::default() };
+        let mut controller = Controller::new(profile, "host".into(), 8, Instant::BOOT);
+        controller.handle(Instant::BOOT, Input::Recovered(Box::new(recovered)));
+        let given: Vec<_> = std::iter::from_fn(|| controller.poll_output()).collect();
+        assert!(given.contains(&Output::Stop { instance, grace: Duration::ZERO }), "{given:?}");
+        assert!(given.contains(&Output::Record(1, Record::Gone(instance))), "{given:?}");
+    }
+
     /// A daemon died between the record of a drain and that of the refusals behind it.
     #[test]
     fn who_waits_in_a_pool_that_is_closed_is_refused() {

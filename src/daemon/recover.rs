@@ -1,8 +1,8 @@
 //! What an earlier daemon wrote down, matched with this boot and this profile.
 //!
 //! An instance of this boot and of its pool's present template may be taken over. One of an earlier boot does not run any
-//! more, and one of another template is not what is wanted now: these are ended, unless they are lent. An executing lease of an earlier boot
-//! has ended with its host; a drain has done so as well.
+//! more, and one of another template is not what is wanted now: these are ended, unless they are
+//! lent. An executing lease of an earlier boot has ended with its host; a drain has done so as well.
 
 use crate::control::message::{LeaseRecordState, Recovered};
 use crate::docker::template_hash;

@@ -1,7 +1,7 @@
 //! Ends and limits as they are written: mirrors of the controller's words, so that those are free to change.
 //!
-//! Only additions are made here; a word that goes away there stays here, and is read as what took its place. A word that is
-//! added needs a new version of the file (`file`), so that a program that does not know it keeps its hands off.
+//! Only additions are made here; a word that goes away there stays here, and is read as what took its place. A word that
+//! is added needs a new version of the file (`file`), so that a program that does not know it keeps its hands off.
 
 use serde::{Deserialize, Serialize};
 use std::time::Duration;

@@ -272,7 +272,7 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     // The first to read the file, so the first to find that it is none.
     connection.pragma_update_and_check(None, "journal_mode", "WAL", |_| Ok(()))?;
     connection.pragma_update(None, "synchronous", "NORMAL")?;
-    // Log and index stay when it is closed: their blocks are what the next one begins with on a disk that is full by then.
+    // Log and index stay when it is closed: the next one begins with their blocks where the disk is full by then.
     let mut stay = 1;
     connection.file_control(DEFAULT_NAME, FileControl::PersistWal(&mut stay))?;
     // The writer moves the log into the file itself, when nobody waits.

@@ -19,10 +19,10 @@
 //!
 //! **What goes wrong.** A row that does not read is moved to the table `aside` and reported; the rest counts. A file that
 //! is no database any more is renamed aside, and an empty one begun: then nothing says whether a container was
-//! ever lent, and each is ended as nobody's. One that shows only while it is written ends the daemon, and the next one finds
-//! it so. A disk that is full or broken fails the batch; the thread keeps the
-//! newest record of each subject (as many as there are leases and instances) and tries again each second. The log and
-//! the index beside the file stay when the daemon ends, so that one that starts on a full disk can serve.
+//! ever lent, and each is ended as nobody's. Damage that shows only while the file is written ends the daemon, and the next
+//! one finds it. A disk that is full or broken fails the batch; the thread keeps the newest record of each subject (as many
+//! as there are leases and instances) and tries again each second. The log and the index beside the file stay when
+//! the daemon ends, so that one that starts on a full disk can serve.
 //!
 //! [`survives_host`]: crate::control::message::Record::survives_host
 //!
