@@ -4,7 +4,9 @@
 . /payload/guest/lib.sh
 
 lease=$(stokerctl acquire sandbox)
-ready # what is being started at that moment would be ended
+# What is being started at that moment would be ended.
+stocked() { (($(pool sandbox warm) == 1 && $(pool sandbox starting) == 0 && $(pool browser warm) == 1)); }
+await 60 stocked
 before=$(containers)
 [[ -n $before && -n $lease ]]
 pid=$(systemctl show -P MainPID stokerd)
