@@ -89,6 +89,8 @@ impl Writer {
             let (connection, prune_at) = (store.connection, clock::now());
             let thread = Thread { connection, boot, full_sync: false, in_log: 0, ends: 0, prune_at };
             thread.run(&incoming, tell);
+            // Who hears of the end can hand over nothing more.
+            drop(incoming);
             drop(end);
         })?;
         Ok((Writer { batches }, LastWrite(ended)))
