@@ -92,6 +92,22 @@ impl Runs {
 }
 
 impl Figure {
+    /// One that could not be measured, which holds no bar.
+    pub(crate) fn missing(name: &str) -> Figure {
+        Figure {
+            name: format!("{name}: could not be measured"),
+            value: 0.0,
+            unit: "",
+            against: None,
+            against_value: None,
+            ratio: None,
+            bar: Some("to be measured".into()),
+            holds: false,
+            runs: 0,
+            spread: None,
+        }
+    }
+
     /// Compares it with something else in the same unit.
     pub(crate) fn against(mut self, what: impl Into<String>, value: f64) -> Figure {
         self.against = Some(what.into());
