@@ -10,7 +10,11 @@ pub(crate) const LIMIT: Duration = Duration::from_secs(60);
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
 
 /// Looks until what is seen is good, and hands it back; what was seen last is in the failure.
-pub(crate) async fn until<T: Debug>(what: &str, look: impl AsyncFn() -> T, good: impl Fn(&T) -> bool) -> T {
+pub(crate) async fn until<T: Debug>(
+    what: &str,
+    mut look: impl AsyncFnMut() -> T,
+    good: impl Fn(&T) -> bool,
+) -> T {
     let began = tokio::time::Instant::now();
     loop {
         let seen = look().await;

@@ -3,14 +3,13 @@
 
 use std::fs;
 use std::path::Path;
-use std::time::Duration;
 
 use futures_util::future::select_all;
 use stoker::api::wire::{AcquireBody, ExecBody, HostBody};
 
 use crate::engine::{Engine, Private, TINY, aloud};
 use crate::host::{Host, SANDBOX};
-use crate::level::{LIMIT, until};
+use crate::level::until;
 
 const MIB: u64 = 1 << 20;
 /// All containers of the first test.
@@ -107,7 +106,7 @@ async fn on_a_host_that_is_short_warm_ones_go_leases_stay_and_stock_returns() {
         }
         host.host().await
     };
-    until_with("the host is short", take, |host| host.pressure_level != "calm").await;
+    until("the host is short", take, |host| host.pressure_level != "calm").await;
     host.until_pool("sandbox", |pool| pool.warm + pool.starting == 0).await;
     assert!(host.logged("relief ends one that is ") >= 2, "each is told of");
     assert_eq!(host.lease(&lease.id).await.state, "executing", "a lease stays");
@@ -122,23 +121,6 @@ async fn on_a_host_that_is_short_warm_ones_go_leases_stay_and_stock_returns() {
     host.until_warm("sandbox", 2).await;
     assert_eq!(host.host().await.pressure_level, "calm");
     assert_eq!(host.lease(&lease.id).await.state, "executing");
-}
-
-/// As [`until`], for a look that changes something itself.
-async fn until_with<T: std::fmt::Debug>(
-    what: &str,
-    mut look: impl AsyncFnMut() -> T,
-    good: impl Fn(&T) -> bool,
-) -> T {
-    let began = tokio::time::Instant::now();
-    loop {
-        let seen = look().await;
-        if good(&seen) {
-            return seen;
-        }
-        assert!(began.elapsed() < LIMIT, "waited in vain until {what}; last seen: {seen:#?}");
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
 }
 
 /// A line of `/proc/meminfo`, in bytes.
