@@ -28,9 +28,7 @@ fn start(arguments: Arguments) -> anyhow::Result<()> {
     if arguments.check {
         return Ok(());
     }
-    let engine = docker::socket_of(&arguments.engine).with_context(|| {
-        format!("`{}` is no local engine: a path or a `unix://` address is", arguments.engine)
-    })?;
+    let engine = docker::socket_of(&arguments.engine)?;
     systemd::start_logging("stokerd").context("cannot log")?;
     let passed = systemd::passed_listener()?;
     // Two threads: the loop, and beside it bytes and engine calls. Work is done in containers, not here.

@@ -49,6 +49,9 @@ impl Controller {
                 }
             }
             Call::DrainForNow(scope, window) => {
+                // Whoever goes down has no say in a drain that an operator wants over sooner.
+                let sooner = self.drain_of(&scope).map(|drain| drain.deadline.since(self.now));
+                let window = sooner.map_or(window, |sooner| sooner.min(window));
                 if self.begin_drain(call, &scope, window) {
                     self.reply_host(call);
                 }

@@ -4,12 +4,15 @@
 //! Any program may write any field to the journal, so only entries of root's are asked for: stokerd runs as root.
 
 use std::os::unix::process::CommandExt;
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 
 use anyhow::Context;
 use clap::Args;
 
 use crate::control::message::InstanceId;
+
+/// The field with a pool's name.
+const POOL: &str = "STOKER_POOL";
 
 /// Which entries, and how they are shown.
 #[derive(Debug, Args)]
@@ -35,11 +38,35 @@ pub(super) struct Logs {
 /// # Errors
 /// When there is none.
 pub(super) fn show(logs: &Logs, json: bool) -> anyhow::Result<ExitCode> {
+    if let Some(unknown) = logs.name.as_deref().and_then(unknown_pool) {
+        super::say(&unknown);
+    }
     let mut command = Command::new("journalctl");
     command.args(arguments(logs, json));
     // On success this program is another one from here on.
     let error = command.exec();
     Err(error).context("cannot run journalctl, which reads systemd's journal; without systemd stokerd writes to its standard error")
+}
+
+/// What there is to say of a name that stands nowhere in the journal and may be mistyped. Only pools are looked for: a
+/// journal has few of them, and any number of leases and instances.
+fn unknown_pool(name: &str) -> Option<String> {
+    if field(name) != POOL {
+        return None;
+    }
+    let known =
+        Command::new("journalctl").args(["--quiet", "--field", POOL]).stderr(Stdio::null()).output().ok()?;
+    not_among(name, &String::from_utf8_lossy(&known.stdout))
+}
+
+fn not_among(name: &str, known: &str) -> Option<String> {
+    let mut known: Vec<_> = known.lines().collect();
+    known.sort_unstable();
+    if known.contains(&name) {
+        return None;
+    }
+    let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
+    Some(format!("stokerctl: no lease, instance or pool `{name}` is in the journal; pools that are: {known}"))
 }
 
 fn arguments(logs: &Logs, json: bool) -> Vec<String> {
@@ -78,7 +105,7 @@ fn field(name: &str) -> &'static str {
     } else if name.parse::<InstanceId>().is_ok() {
         "STOKER_INSTANCE"
     } else {
-        "STOKER_POOL"
+        POOL
     }
 }
 
@@ -92,6 +119,12 @@ mod tests {
         assert_eq!(field("0000002a-7"), "STOKER_INSTANCE");
         assert_eq!(field("chromium"), "STOKER_POOL");
         assert_eq!(field("python-3"), "STOKER_POOL");
+        let unknown = not_among("chrmium", "python\nchromium\n").unwrap();
+        assert_eq!(
+            unknown,
+            "stokerctl: no lease, instance or pool `chrmium` is in the journal; pools that are: chromium, python"
+        );
+        assert_eq!(not_among("chromium", "python\nchromium\n"), None);
         let logs = Logs {
             name: Some("chromium".into()),
             follow: true,

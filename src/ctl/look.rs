@@ -79,15 +79,15 @@ pub(super) fn host(host: &HostBody) -> String {
     say("ceiling", ceiling(host));
     say("starts", format!("{} of {} under way", host.starting, host.max_starts));
     if let Some(drain) = &host.drain {
-        say(
-            "drain",
-            format!(
-                "{} leases and {} instances left, interrupts in {}",
-                drain.leases,
-                drain.instances,
-                millis(drain.interrupts_in_ms)
-            ),
-        );
+        let what = match (drain.instances, drain.leases) {
+            (0, _) => "nothing is left; `stokerctl undrain` takes work again".into(),
+            (left, 0) => format!("{left} instances left, all being stopped"),
+            (left, lent) => {
+                let until = millis(drain.interrupts_in_ms);
+                format!("{lent} leases and {left} instances left, interrupts in {until}")
+            }
+        };
+        say("drain", what);
     }
     text
 }

@@ -15,7 +15,7 @@ use super::{Reap, Tool, exit};
 use crate::control::message::{
     Deadline, End, InstanceId, Interruption, LeaseRecord, LeaseRecordState, Record, Scope, Why,
 };
-use crate::docker::{Docker, DockerError, Owner, socket_of};
+use crate::docker::{Docker, Owner, socket_of};
 use crate::quantity::Instant;
 use crate::store::clock::{self, Moment};
 use crate::store::lock::{self, LockError};
@@ -51,24 +51,27 @@ impl Tool {
         }
         let last = found.last;
         let over = over(found, &now);
-        let engine = match over.iter().any(|over| over.instance.is_some()) {
-            false => None,
-            true => {
-                let socket = socket_of(&reap.engine).with_context(|| {
-                    format!("`{}` is no local engine: a path or a `unix://` address is", reap.engine)
-                })?;
-                match Docker::connect(&socket, Owner { host, boot: boot.clone(), run: 0 }).await {
-                    Ok(docker) => Some(docker),
-                    Err(error) => return Ok(exit::report("stokerctl", &error.into(), exit::UNAVAILABLE)),
-                }
-            }
+        let owner = Owner { host, boot, run: 0 };
+        let (engine, mut failed) = match over.iter().any(|over| over.instance.is_some()) {
+            false => (None, None),
+            true => match Docker::connect(&socket_of(&reap.engine)?, owner).await {
+                Ok(docker) => (Some(docker), None),
+                Err(error) => (None, Some(error)),
+            },
         };
-        let (mut ended, mut failed) = (Vec::new(), None);
+        let mut ended = Vec::new();
         let mut batch = Batch::new();
         for Over { lease, end, instance } in over {
-            if let Err(error) = remove(engine.as_ref(), instance).await {
-                failed = failed.or(Some(error));
-                continue;
+            match (&engine, instance) {
+                (_, None) => {}
+                // It is met again the next time.
+                (None, Some(_)) => continue,
+                (Some(docker), Some(instance)) => {
+                    if let Err(error) = docker.stop_and_remove(instance, Duration::ZERO).await {
+                        failed = failed.or(Some(error));
+                        continue;
+                    }
+                }
             }
             tell(&lease, &end);
             ended.push((lease.id.to_string(), end.code()));
@@ -88,7 +91,8 @@ impl Tool {
                 ended.iter().map(|(id, state)| format!("{id} {state}\n")).collect()
             })?;
         }
-        failed.map_or(Ok(ExitCode::SUCCESS), |error| Err(error.into()))
+        Ok(failed
+            .map_or(ExitCode::SUCCESS, |error| exit::report("stokerctl", &error.into(), exit::UNAVAILABLE)))
     }
 }
 
@@ -105,13 +109,6 @@ fn tell(lease: &LeaseRecord, end: &End) {
         "lease {} while stokerd was down: {end}",
         end.code()
     );
-}
-
-async fn remove(engine: Option<&Docker>, instance: Option<InstanceId>) -> Result<(), DockerError> {
-    match (engine, instance) {
-        (Some(docker), Some(instance)) => docker.stop_and_remove(instance, Duration::ZERO).await,
-        (Some(_) | None, _) => Ok(()),
-    }
 }
 
 /// The leases whose time is over, each with its end.

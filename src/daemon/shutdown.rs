@@ -14,11 +14,13 @@ use tokio::time::{interval, sleep, timeout};
 use crate::api::desk::{Desk, Ending};
 use crate::control::message::{Call, HostView, Reply, Scope};
 use crate::gateway::chain;
-use crate::quantity::show_duration;
+use crate::quantity::{parse_duration, show_duration};
 use crate::systemd::{Logind, LogindError, catalog};
 
-/// How long leases may go on when the host goes down; the same is in `units/stoker-drain.service`.
+/// How long leases may go on when the host goes down, where `stoker-drain.service` does not say; it does, see there.
 const WINDOW: Duration = Duration::from_secs(120);
+/// What says it there.
+const WINDOW_OF_UNIT: &str = "STOKER_DRAIN_WINDOW";
 /// What logind grants is also for removing containers after the window.
 const REMOVE_WITHIN: Duration = Duration::from_secs(2);
 /// Between two looks whether anything is left.
@@ -61,10 +63,11 @@ async fn follow(desk: &Desk) -> Result<(), Deaf> {
     loop {
         let lock = logind.delay("lent browsers and sandboxes are given their time to end").await?;
         let granted = logind.delay_max().await?;
-        if !advised && granted < WINDOW {
+        let wanted = window_wanted(&logind).await;
+        if !advised && granted < wanted {
             advised = true;
             if !logind.drain_unit_is_active().await && !logind.drain_unit_is_enabled().await {
-                advise(granted);
+                advise(wanted, granted);
             }
         }
         match logind.next_shutdown().await {
@@ -73,7 +76,11 @@ async fn follow(desk: &Desk) -> Result<(), Deaf> {
             Some(false) => continue,
             Some(true) => {}
         }
-        let window = window(logind.delay_max().await.unwrap_or(granted), logind.drain_unit_is_active().await);
+        // Asked now, as an administrator may have edited them; all at once, as a bus that goes down is slow.
+        let (most, wanted, goes_on) =
+            tokio::join!(logind.delay_max(), window_wanted(&logind), logind.drain_unit_is_active());
+        let granted = most.unwrap_or(granted);
+        let window = window(wanted, granted, goes_on);
         let was_drained = host(desk, Call::Host).await?.drain.is_some();
         tracing::info!(
             message_id = catalog::GOING_DOWN.id,
@@ -99,19 +106,25 @@ async fn follow(desk: &Desk) -> Result<(), Deaf> {
     }
 }
 
-/// How long leases may go on: until logind waits no longer, unless the unit goes on where it stops.
-fn window(granted: Duration, unit_is_active: bool) -> Duration {
-    if unit_is_active { WINDOW } else { WINDOW.min(granted.saturating_sub(REMOVE_WITHIN)) }
+/// How long leases may go on by the administrator's will.
+async fn window_wanted(logind: &Logind) -> Duration {
+    let said = logind.drain_unit_environment(WINDOW_OF_UNIT).await;
+    said.and_then(|said| parse_duration(&said).ok()).unwrap_or(WINDOW)
 }
 
-fn advise(granted: Duration) {
+/// How long they do: until logind waits no longer, unless the unit goes on where it stops.
+fn window(wanted: Duration, granted: Duration, unit_is_active: bool) -> Duration {
+    if unit_is_active { wanted } else { wanted.min(granted.saturating_sub(REMOVE_WITHIN)) }
+}
+
+fn advise(wanted: Duration, granted: Duration) {
     tracing::warn!(
         message_id = catalog::SHORT_SHUTDOWN.id,
         "when the host goes down leases will have {} to end instead of {}: logind waits no longer than {}, and \
          stoker-drain.service, which does, is not active; `systemctl enable --now stoker-drain.service`, or set \
          InhibitDelayMaxSec= in /etc/systemd/logind.conf.d/",
-        show_duration(window(granted, false)),
-        show_duration(WINDOW),
+        show_duration(window(wanted, granted, false)),
+        show_duration(wanted),
         show_duration(granted),
     );
 }
@@ -153,16 +166,16 @@ mod tests {
     #[test]
     fn leases_have_what_is_granted_unless_the_unit_goes_on() {
         let seconds = Duration::from_secs;
-        assert_eq!(window(seconds(5), false), seconds(3));
-        assert_eq!(window(seconds(5), true), WINDOW);
-        assert_eq!(window(seconds(600), false), WINDOW);
-        assert_eq!(window(seconds(1), false), Duration::ZERO);
+        assert_eq!(window(WINDOW, seconds(5), false), seconds(3));
+        assert_eq!(window(WINDOW, seconds(5), true), WINDOW);
+        assert_eq!(window(WINDOW, seconds(600), false), WINDOW);
+        assert_eq!(window(WINDOW, seconds(1), false), Duration::ZERO);
     }
 
     #[test]
     fn the_unit_has_the_same_window() {
         let unit = include_str!("../../units/stoker-drain.service");
-        let line = format!("Environment=STOKER_DRAIN_WINDOW={}s", WINDOW.as_secs());
+        let line = format!("Environment={WINDOW_OF_UNIT}={}s", WINDOW.as_secs());
         assert!(unit.lines().any(|found| found == line), "no `{line}` in the unit");
     }
 }

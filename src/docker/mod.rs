@@ -63,11 +63,18 @@ const START_WITHIN: Duration = Duration::from_secs(60);
 /// The client's own limit, out of the way of all of ours: each call has its own outer deadline.
 const CLIENT_WITHIN: Duration = Duration::from_secs(24 * 60 * 60);
 
+/// An address of an engine that is not on this host, or of none.
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is no local engine: a path or a `unix://` address is")]
+pub struct NotLocal(String);
+
 /// The socket of an engine on this host, from an address as `DOCKER_HOST` has it: a path, or `unix://` and one.
-/// `None` where it is none.
-pub fn socket_of(address: &str) -> Option<PathBuf> {
+///
+/// # Errors
+/// Where it is none.
+pub fn socket_of(address: &str) -> Result<PathBuf, NotLocal> {
     let path = address.strip_prefix("unix://").unwrap_or(address);
-    path.starts_with('/').then(|| PathBuf::from(path))
+    if path.starts_with('/') { Ok(PathBuf::from(path)) } else { Err(NotLocal(address.to_owned())) }
 }
 
 /// The engine, as one owner uses it; cheap to clone.

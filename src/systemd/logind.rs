@@ -47,6 +47,17 @@ trait DrainUnit {
     fn unit_file_state(&self) -> zbus::Result<String>;
 }
 
+#[zbus::proxy(
+    interface = "org.freedesktop.systemd1.Service",
+    default_service = "org.freedesktop.systemd1",
+    default_path = "/org/freedesktop/systemd1/unit/stoker_2ddrain_2eservice",
+    gen_blocking = false
+)]
+trait DrainService {
+    #[zbus(property)]
+    fn environment(&self) -> zbus::Result<Vec<String>>;
+}
+
 /// Why logind says nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum LogindError {
@@ -66,6 +77,7 @@ pub enum LogindError {
 pub struct Logind {
     manager: ManagerProxy<'static>,
     drain_unit: DrainUnitProxy<'static>,
+    drain_service: DrainServiceProxy<'static>,
     shutdowns: PrepareForShutdownStream,
 }
 
@@ -84,8 +96,10 @@ impl Logind {
         let manager = asked("answer", manager).await?;
         let drain_unit = DrainUnitProxy::builder(&bus).cache_properties(CacheProperties::No).build();
         let drain_unit = asked("answer", drain_unit).await?;
+        let drain_service = DrainServiceProxy::builder(&bus).cache_properties(CacheProperties::No).build();
+        let drain_service = asked("answer", drain_service).await?;
         let shutdowns = asked("tell of shutdowns", manager.receive_prepare_for_shutdown()).await?;
-        Ok(Logind { manager, drain_unit, shutdowns })
+        Ok(Logind { manager, drain_unit, drain_service, shutdowns })
     }
 
     /// Takes the lock that delays a shutdown.
@@ -117,6 +131,13 @@ impl Logind {
     pub async fn drain_unit_is_enabled(&self) -> bool {
         let state = asked("tell a unit's state", self.drain_unit.unit_file_state()).await;
         state.is_ok_and(|state| state == "enabled")
+    }
+
+    /// What `stoker-drain.service` has in its environment under this name, drop-ins included.
+    pub async fn drain_unit_environment(&self, name: &str) -> Option<String> {
+        let all = asked("tell a unit's environment", self.drain_service.environment()).await.ok()?;
+        let value = |line: &String| line.strip_prefix(name)?.strip_prefix('=').map(str::to_owned);
+        all.iter().rev().find_map(value)
     }
 
     /// Waits until a shutdown begins (`true`), or one that had begun will not be (`false`); `None` when the bus has

@@ -17,6 +17,7 @@ use crate::host::{Host, SANDBOX};
 use crate::level::until;
 
 const MANAGER: &str = "/org/freedesktop/login1";
+const DRAIN: &str = "/org/freedesktop/systemd1/unit/stoker_2ddrain_2eservice";
 
 /// A bus; gone when dropped.
 struct Bus {
@@ -56,6 +57,33 @@ impl Manager {
 
     #[zbus(signal)]
     async fn prepare_for_shutdown(emitter: &SignalEmitter<'_>, start: bool) -> zbus::Result<()>;
+}
+
+/// A `stoker-drain.service` that is active, as systemd says it.
+struct DrainUnit;
+
+#[zbus::interface(name = "org.freedesktop.systemd1.Unit")]
+impl DrainUnit {
+    #[zbus(property)]
+    fn active_state(&self) -> &str {
+        "active"
+    }
+
+    #[zbus(property)]
+    fn unit_file_state(&self) -> &str {
+        "enabled"
+    }
+}
+
+/// The same one, as a service.
+struct DrainService;
+
+#[zbus::interface(name = "org.freedesktop.systemd1.Service")]
+impl DrainService {
+    #[zbus(property)]
+    fn environment(&self) -> Vec<&str> {
+        vec!["STOKER_DRAIN_WINDOW=120s", "OTHER=1", "STOKER_DRAIN_WINDOW=4s"]
+    }
 }
 
 impl Bus {
@@ -162,6 +190,21 @@ async fn a_logind_that_waits_for_little_is_told_of_and_leases_have_that_little()
     host.until_logged(advice, 1).await;
     let lease = host.acquire("sandbox").await;
     logind.say_shutdown(true).await;
+    let ended = host.until_ended(&lease.id).await;
+    assert_eq!((ended.state.as_str(), ended.reason.as_deref()), ("interrupted", Some("drain")));
+    logind.until_held(&[false]).await;
+}
+
+#[tokio::test]
+async fn where_the_drain_unit_goes_on_leases_have_its_window() {
+    let Some((host, logind)) = host(Duration::from_secs(5)).await else { return };
+    let objects = logind.connection.object_server();
+    objects.at(DRAIN, DrainUnit).await.unwrap();
+    objects.at(DRAIN, DrainService).await.unwrap();
+    logind.connection.request_name("org.freedesktop.systemd1").await.unwrap();
+    let lease = host.acquire("sandbox").await;
+    logind.say_shutdown(true).await;
+    host.until_logged("the host is going down: leases have 4s to end", 1).await;
     let ended = host.until_ended(&lease.id).await;
     assert_eq!((ended.state.as_str(), ended.reason.as_deref()), ("interrupted", Some("drain")));
     logind.until_held(&[false]).await;

@@ -72,8 +72,8 @@ const SERVICE: &[Item] = &[
     (
         "logind",
         "Tells the daemon of a shutdown before units are stopped, and waits for its drain, for InhibitDelayMaxSec= of \
-         logind.conf(5) at most, 5 s by default. This goes by before the window of stoker-drain.service begins, so both \
-         add up. Without that unit leases have this time and no more.",
+         logind.conf(5) at most, 5 s by default. The window begins then, and stoker-drain.service goes on with what is left \
+         of it. Without that unit leases have logind's time and no more.",
     ),
     (
         "stoker-reap.timer, stoker-reap.service",
