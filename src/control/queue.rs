@@ -251,4 +251,22 @@ mod tests {
             assert_eq!(ranks[&lease], rank, "{lease}");
         }
     }
+
+    /// As many as may wait, of a thousand tenants: each is served in its turn, and nothing is left.
+    #[test]
+    fn a_full_queue_empties_in_turns() {
+        let mut queue = Queue::default();
+        for step in 0..u64::from(MOST) {
+            join(&mut queue, &format!("t{:03}-", step % 1000), step);
+        }
+        let last = *queue.order.last_key_value().unwrap().0;
+        assert_eq!((queue.len(), queue.rank(last)), (MOST, COUNTED));
+        let served = serve_all(&mut queue);
+        assert_eq!(served.len(), MOST as usize);
+        for turn in served.chunks(1000) {
+            assert!(turn.windows(2).all(|pair| pair[0] < pair[1]), "each tenant once a turn");
+        }
+        let Queue { order, rows, asked, .. } = queue;
+        assert_eq!((order.len(), rows.len(), asked.len()), (0, 0, 0));
+    }
 }

@@ -108,16 +108,12 @@ impl Shares {
             }
             let below = self.lent(class) < slots.of(class).guaranteed;
             let own = below && has.is_some_and(|has| has.returns > 0);
-            (
-                if own {
-                    0u64
-                } else if below {
-                    1
-                } else {
-                    2
-                },
-                place,
-            )
+            let rank = match (own, below) {
+                (true, _) => 0,
+                (false, true) => 1,
+                (false, false) => 2,
+            };
+            (rank, place)
         };
         let may = queue.heads().filter(|(class, _)| self.room_of(class, slots) > 0);
         may.map(urgency).min().map(|(_, place)| place)
@@ -293,6 +289,26 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn what_a_class_gave_back_is_its_own_though_others_were_promised_sooner() {
+        let mut model = Model::new(3, &[("a", 1, 0), ("b", 1, 0), ("c", 1, 0)]);
+        // While nobody else waits `a` has all slots; of them `b` is given one as soon as it comes back.
+        model.ask("a", 0, 3, 0);
+        model.ask("a", 0, 100, 0);
+        model.ask("a", 0, 100, 0);
+        model.tick();
+        model.ask("b", 0, 2, 50);
+        model.ask("b", 0, 2, 50);
+        let mut served = String::new();
+        for tick in 1..10 {
+            if tick == 4 {
+                model.ask("c", 0, 100, 0); // Promised sooner, and below its share as well.
+            }
+            served.extend(model.tick().iter().map(|ask| format!("{tick}{} ", ask.class)));
+        }
+        assert_eq!(served, "3b 5b 7c ");
     }
 
     #[test]

@@ -204,6 +204,23 @@ pub struct Pool {
     pub classes: BTreeMap<ClassName, PoolClass>,
 }
 
+impl Pool {
+    /// The longest that a lease has its slot, where everything takes until its deadline.
+    pub fn longest_occupancy(&self) -> Duration {
+        let Deadlines { start_timeout, max_runtime, stop_timeout, .. } = self.deadlines;
+        start_timeout.saturating_add(max_runtime).saturating_add(stop_timeout)
+    }
+
+    /// The longest that the only request of a class waits, where everything takes until its deadline and the pool has
+    /// the slots that are guaranteed: `max R + R / g` (see `control`'s `shares`); `None` for a class without a share.
+    pub fn longest_wait(&self, class: &str) -> Option<Duration> {
+        let occupancy = self.longest_occupancy();
+        let guaranteed = self.classes.get(class).is_some_and(|its| its.guaranteed > 0);
+        // Its turn is the first one: one occupancy of a slot of its own, after one of somebody else's.
+        guaranteed.then(|| occupancy.saturating_add(occupancy))
+    }
+}
+
 /// What one class has of a pool's slots: `class.NAME = { share, hold_back }` of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]

@@ -250,7 +250,9 @@ fn tenants(tables: Option<Fields<'_>>) -> BTreeMap<String, TenantLimits> {
         tables.name_is_right(name, tenant_name);
         let max_leases = fields.read("max_leases", shape::count(1..=100_000)).map(Some).or(None).value;
         fields.finish();
-        tenants.insert(name.to_owned(), TenantLimits { max_leases });
+        if max_leases.is_some() {
+            tenants.insert(name.to_owned(), TenantLimits { max_leases });
+        }
     }
     tenants
 }
