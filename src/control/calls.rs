@@ -12,6 +12,7 @@ use super::message::{
     Reply, Scope, Tenant, Verdict, WaitFor, What, Why,
 };
 use super::queue::Waiting;
+use super::scaling;
 use super::timer::Timer;
 use crate::profile::{Class, ClassName, PoolName};
 use crate::quantity::Instant;
@@ -122,8 +123,8 @@ impl Controller {
         }
         let now = self.now;
         let pool = self.pool(&request.pool);
-        let warm = pool.spec.warm.clone();
-        pool.demand.arrived(now, &warm);
+        pool.demand.arrived(now, &class_name, scaling::runtime(&pool.spec));
+        pool.plan.touch();
         let waiting = Waiting {
             lease: request.lease.clone(),
             class: class_name.clone(),
