@@ -171,6 +171,12 @@ impl Demand {
     }
 }
 
+/// A number as a whole one: what is beyond the range becomes its end, and what is no number nothing.
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "`as` does just that")]
+pub(super) fn whole(number: f64) -> u32 {
+    number as u32
+}
+
 /// What remains after a time of what forgets within a span.
 fn left(age: Duration, span: Duration) -> f64 {
     (-age.as_secs_f64() / span.as_secs_f64()).exp()
@@ -220,8 +226,8 @@ impl Uneven {
         self.squares = self.squares * left + self.count * self.count;
         self.count = 0.0;
         // Of a silence that was longer than the span nothing else is left.
-        let empty = (many - 1).min(10 * span as u64);
-        let aged = left.powf(empty as f64);
+        let empty = f64::from(u32::try_from(many - 1).unwrap_or(u32::MAX)).min(10.0 * span);
+        let aged = left.powf(empty);
         self.slots = self.slots * aged + (1.0 - aged) / (1.0 - left);
         self.sum *= aged;
         self.squares *= aged;

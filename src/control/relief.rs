@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use super::Controller;
 use super::budget;
+use super::demand;
 use super::lease::{Lease, State};
 use super::message::{
     End, InstanceId, Interruption, LeaseId, Level, Output, Shortage, StopReason, Tier, Victim, What,
@@ -152,7 +153,7 @@ impl Controller {
         let need = |pool: &Pool| {
             let tier = if pool.counts.warm > pool.stock() { Tier::Surplus } else { Tier::Stock };
             // What is asked for in a day, for each that there is.
-            (tier, (pool.demand.rate_of_all(self.now) * 86_400.0) as u64 / pool.ready.len().max(1) as u64)
+            (tier, demand::whole(pool.demand.rate_of_all(self.now) * 86_400.0) / pool.counts.warm.max(1))
         };
         let candidates = self.pools.values().flat_map(|pool| {
             let need = need(pool);

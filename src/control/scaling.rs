@@ -27,7 +27,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::demand::{Demand, Runtime};
+use super::demand::{self, Demand, Runtime};
 use super::queue::Queue;
 use crate::profile::{Class, ClassName, Pool};
 use crate::quantity::Instant;
@@ -135,14 +135,13 @@ fn part(service_s: f64, drain_target: Duration) -> f64 {
 
 /// Slots for all demand, so that no more than this part of them is busy.
 fn estimated(incoming: f64, backlog: f64, utilization: f64) -> u32 {
-    // A float beyond the range, or none at all, becomes the end of it: `as` saturates.
-    ((incoming + backlog) / utilization).ceil() as u32
+    demand::whole(((incoming + backlog) / utilization).ceil())
 }
 
 /// The smallest number that is reached by arrivals with no more than this chance, at most `most`: of a Poisson distribution
 /// with this mean, or, where variance over mean is above 1, of a negative binomial one.
 fn cover(mean: f64, unevenness: f64, miss: f64, most: u32) -> u32 {
-    if !(mean > 0.0) {
+    if mean.is_nan() || mean <= 0.0 {
         return 1.min(most);
     }
     // Below this both are the same in double precision's reach.

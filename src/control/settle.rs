@@ -291,10 +291,8 @@ impl Controller {
                     ahead.add(Share::of_new(&pool.spec), &pool.spec);
                 }
                 let pool = self.pool(&next);
-                match why {
-                    Why::Starts { .. } => drop(pool.kept_since.get_or_insert(now)),
-                    _ => pool.kept_since = None,
-                }
+                let its_turn = matches!(why, Why::Starts { .. });
+                pool.kept_since = its_turn.then(|| pool.kept_since.unwrap_or(now));
                 pool.blocked_by = Some(why);
                 continue;
             }

@@ -1,6 +1,7 @@
 //! The equations in numbers, and one pool over time: what the rules make of it, and what those that look right would.
 
 use super::*;
+use crate::control::demand;
 use crate::control::message::{LeaseId, Tenant};
 use crate::control::queue::Waiting;
 use crate::profile::{HostProfile, check};
@@ -231,7 +232,7 @@ fn poisson(rate: f64, seconds: u64, length_ms: u64) -> Vec<(u64, u64)> {
     draws()
         .map(|draw| {
             now += -(1.0 - draw).ln() / rate * 1000.0;
-            (now as u64, length_ms)
+            (u64::from(demand::whole(now)), length_ms)
         })
         .take_while(|(at, _)| *at < seconds * 1000)
         .collect()

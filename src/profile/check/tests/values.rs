@@ -81,7 +81,7 @@ fn every_key_arrives() {
 }
 
 #[test]
-fn defaults_by_kind() {
+fn defaults_of_a_browser() {
     insta::assert_snapshot!(flat(&pool(BROWSER)), @r#"
     Pool { kind: Browser
     default_class: ClassName("interactive")
@@ -123,6 +123,10 @@ fn defaults_by_kind() {
     guaranteed: 1
     weight: 500 }} }
     "#);
+}
+
+#[test]
+fn defaults_of_a_sandbox() {
     insta::assert_snapshot!(flat(&pool(SANDBOX)), @r#"
     Pool { kind: Sandbox
     default_class: ClassName("interactive")
