@@ -4,8 +4,10 @@
 //! order of the product: what is over ends first and frees its slot; who waits is served from what is warm;
 //! what is too much is stopped; and only then something is started, while every limit leaves room.
 
+use std::cell::OnceCell;
+
 use super::Controller;
-use super::admission::{self, Room};
+use super::admission::Asked;
 use super::budget::Promised;
 use super::envelope::Share;
 use super::host::UNKNOWN_AFTER;
@@ -275,19 +277,12 @@ impl Controller {
             wishes.retain(|(_, name)| *name != next);
             let pool = &self.pools[&next];
             let refill = matches!(urgency, Urgency::Refill(_) | Urgency::Exchange);
-            let unwritten = self.records.trouble.clone().map(Why::NotRecorded);
-            let objection = unwritten
-                .or_else(|| admission::objection_of_pool(pool, &self.belief, now))
-                .or_else(|| admission::objection_of_starts(&self.profile.host, starting))
-                .or_else(|| {
-                    self.belief.gauge.objection_to_more(now, (starting, self.profile.host.max_starts), refill)
-                })
-                .or_else(|| {
-                    let promised = *promised.get_or_insert_with(|| self.promised());
-                    let ahead = if refill { ahead } else { late };
-                    let room = Room { profile: &self.profile, belief: &self.belief, promised, ahead };
-                    admission::objection_of_host(pool, &room, now)
-                });
+            let sum = || promised.unwrap_or_else(|| self.promised());
+            let ahead_of_it = if refill { ahead } else { late };
+            let asked = self.asked(pool, (starting, refill, ahead_of_it), &sum);
+            let objection = asked.objection();
+            let summed = asked.promised.into_inner();
+            promised = promised.or(summed);
             if let Some(why) = objection {
                 if let Urgency::Waiting(promised) = urgency
                     && why.is_shortage()
@@ -309,6 +304,27 @@ impl Controller {
             starting += 1;
             self.start_one(&next);
             wishes.extend(placement::urgency(&self.pools[&next]).map(|urgency| (urgency, next)));
+        }
+    }
+
+    /// All that is looked at for one more start of a pool: beside so many, for stock or for who waits, behind those.
+    pub(super) fn asked<'a>(
+        &'a self,
+        pool: &'a Pool,
+        (starting, refill, ahead): (u32, bool, Promised),
+        sum: &'a dyn Fn() -> Promised,
+    ) -> Asked<'a> {
+        Asked {
+            pool,
+            profile: &self.profile,
+            belief: &self.belief,
+            now: self.now,
+            starting,
+            refill,
+            ahead,
+            unwritten: self.records.trouble.as_deref(),
+            promised: OnceCell::new(),
+            sum,
         }
     }
 
