@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::Controller;
 use super::admission::{self, Room, Who};
-use super::budget::Promised;
 use super::drain::Drain;
 use super::lease::{Lease, Limits, State, WATCHERS};
 use super::message::{

@@ -76,13 +76,15 @@ fn equations(it: &ExplainBody) -> Vec<(&'static str, String, &'static str, Strin
             "cover",
             it.cover.to_string(),
             "instances",
-            format!(
-                "more than {} of {} an hour come during a start of {} in {} of cases",
-                it.cover,
-                it.arrivals_per_hour,
-                look::millis(it.start_ms),
-                share(it.miss_target_permille)
-            ),
+            match it.cover {
+                0 => "too few come for one to be kept for them".into(),
+                cover => format!(
+                    "{cover} or more of {} an hour come during a start of {} in at most {} of cases",
+                    it.arrivals_per_hour,
+                    look::millis(it.start_ms),
+                    share(it.miss_target_permille)
+                ),
+            },
         ),
         (
             "stock",

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::millis;
 use crate::control::message::{ClassDemandView, ExplainView, LimitView, Why};
+use crate::quantity::{Bytes, MilliCpu};
 
 /// The equations of a pool's stock with the numbers of now, and what bounds its next start.
 ///
@@ -188,18 +189,15 @@ fn advice(view: &ExplainView) -> String {
         0 => "nothing more is wanted; one more would be kept back",
         _ => "the next start is kept back",
     };
-    let more = match why {
-        Why::MemoryPromised { need, have }
-        | Why::MemoryAvailable { need, have }
-        | Why::NeverFits { need, have } => {
-            format!("one more slot needs {} more", need.saturating_sub(*have))
-        }
-        Why::Cpu { need, have } => format!("one more slot needs {} cores more", need.saturating_sub(*have)),
-        Why::MaxInstances { limit, .. } => {
+    let lacks = why.figures().map(|its| (its.unit, its.need.saturating_sub(its.have), its.have));
+    let more = match lacks.filter(|_| !matches!(why, Why::UnderPressure { .. })) {
+        Some(("bytes", lacks, _)) => format!("one more slot needs {} more", Bytes::new(lacks)),
+        Some(("millicores", lacks, _)) => format!("one more slot needs {} cores more", MilliCpu::new(lacks)),
+        Some(("instances", _, limit)) => {
             format!("one of the {limit} has to end, or max_instances to be raised")
         }
-        Why::Starts { limit, .. } => format!("one of {limit} starts has to end, or max_starts to be raised"),
-        other => other.to_string(),
+        Some(("starts", _, limit)) => format!("one of {limit} starts has to end, or max_starts to be raised"),
+        _ => why.to_string(),
     };
     format!("{next}: {more}")
 }
