@@ -5,6 +5,9 @@
 
 mod explain;
 
+mod class;
+
+pub use class::ClassBody;
 pub use explain::{ClassDemandBody, ExplainBody, LimitRowBody};
 
 use std::time::Duration;
@@ -191,6 +194,9 @@ pub struct PoolBody {
     /// The profile has it no more: what is left of it runs out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub removed: bool,
+    /// Its classes.
+    #[serde(default)]
+    pub classes: Vec<ClassBody>,
     /// The operator's ceiling on instances in any state.
     pub max_instances: u32,
     /// What its instances hold, those that could be measured.
@@ -479,6 +485,7 @@ impl From<&PoolView> for PoolBody {
             oldest_wait_ms: view.oldest_wait.map(millis),
             outdated: view.outdated,
             removed: view.removed,
+            classes: view.classes.iter().map(ClassBody::from).collect(),
             max_instances: view.max_instances,
             memory_bytes: view.memory.get(),
             unmeasured: view.unmeasured,

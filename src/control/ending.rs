@@ -47,11 +47,12 @@ impl Controller {
         self.ended.push_back(id.clone());
         self.tell_of_lease(What::LeaseEnded(end.clone()), id, used);
         if let Some(call) = caller {
-            self.answer_ended(call, id, end);
+            self.answer_ended(call, id, end.clone());
         }
         self.answer_watchers(id);
+        let pool = self.pool(&home);
+        pool.tally_of(&class).end(&end, used.is_some());
         if let Some(instance) = used {
-            let pool = self.pool(&home);
             pool.ends.note(now);
             pool.demand.returned(now, &class, true);
             self.stop_instance(instance, stop);

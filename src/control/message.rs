@@ -11,6 +11,7 @@ mod events;
 mod explain;
 mod pressure;
 mod records;
+mod tally;
 mod views;
 
 pub use events::{Event, StopReason, What};
@@ -20,9 +21,10 @@ pub use records::{
     DrainRecord, InstanceRecord, InstanceRecordState, LeaseRecord, LeaseRecordState, LimitsRecord, Made,
     Process, Record, Recovered, Subject,
 };
+pub use tally::{BUCKETS, ClassTally, Histogram, PoolTally};
 pub use views::{
-    Cancelled, Deadline, DrainView, End, Failure, HostView, Interruption, LeaseState, LeaseView, PoolView,
-    Reading, Summary,
+    Cancelled, ClassView, Deadline, DrainView, End, Failure, HostView, Interruption, LeaseState, LeaseView,
+    PoolView, Reading, Summary,
 };
 
 use std::collections::BTreeMap;

@@ -173,6 +173,7 @@ impl Controller {
             Life::Starting { .. } => {
                 let life = pool.warm_life(id, now);
                 pool.last_start = Some(took);
+                pool.tally.took.note(took);
                 pool.demand.started(now.since(wanted));
                 pool.plan.touch();
                 pool.fortune.succeeded();
@@ -201,6 +202,7 @@ impl Controller {
         let pool = self.pool(&home);
         let instance = &pool.instances[&id];
         let (born, why) = (instance.born, failure.to_string());
+        pool.tally.failed = pool.tally.failed.saturating_add(1);
         let retry_at = match instance.life {
             Life::Warm { .. } => pool.fortune.died_young(born, now, why),
             Life::Starting { .. } | Life::Unseen { .. } | Life::Leased { .. } | Life::Stopping { .. } => {

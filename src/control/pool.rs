@@ -29,7 +29,7 @@ use super::drain::Drain;
 use super::envelope::Share;
 use super::fortune::Fortune;
 use super::host::Figure;
-use super::message::{InstanceId, LeaseId, Process, StopReason, Why};
+use super::message::{ClassTally, InstanceId, LeaseId, PoolTally, Process, StopReason, Why};
 use super::queue::{Place, Queue};
 use super::scaling::{Held, Plan, Terms};
 use super::shares::{Shares, Slots};
@@ -59,6 +59,7 @@ pub(super) struct Pool {
     shares: Shares,
     pub(super) demand: Demand,
     pub(super) plan: Plan,
+    pub(super) tally: PoolTally,
     /// What of stock was wanted lately.
     pub(super) held: Held,
     /// Since when a wanted start waits for one of the host's few.
@@ -163,6 +164,7 @@ impl Pool {
             shares: Shares::default(),
             demand: Demand::default(),
             plan: Plan::default(),
+            tally: PoolTally::default(),
             held: Held::default(),
             kept_since: None,
             fortune: Fortune::default(),
@@ -265,6 +267,11 @@ impl Pool {
     /// Who is served next of those that wait, if a slot may be lent to anybody.
     pub(super) fn next(&self) -> Option<Place> {
         self.shares.next(&self.queue, Pool::slots(&self.spec))
+    }
+
+    /// The counts of a class.
+    pub(super) fn tally_of(&mut self, class: &ClassName) -> &mut ClassTally {
+        self.tally.classes.entry(class.clone()).or_default()
     }
 
     /// Whether one that is warm could be lent to one that waits.
@@ -377,6 +384,9 @@ impl Pool {
         for instance in self.instances.values_mut().filter(same) {
             instance.made = Arc::clone(&spec);
         }
+        let queue = &self.queue;
+        self.tally.classes.retain(|class, _| spec.classes.contains_key(class) || queue.len_of(class) > 0);
+        self.demand.forget_classes(|class| spec.classes.contains_key(class));
         self.spec = spec;
         self.removed = false;
         let since = |instance: &Instance| match instance.life {

@@ -158,6 +158,8 @@ impl Controller {
                 asked: record.asked_at,
             };
             let place = pool.queue.join(waiting, promised);
+            let tally = pool.tally_of(&record.class);
+            tally.asked = tally.asked.saturating_add(1);
             self.count_live(&record.tenant);
             self.timers.set(Timer::Lease(id.clone()), deadline);
             self.leases.insert(id, Lease::of(record, State::Queued { place, deadline }));

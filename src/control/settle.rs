@@ -189,6 +189,7 @@ impl Controller {
         let pool = self.pool(&home);
         pool.dequeue(place, true);
         pool.demand.lent(now, &class);
+        pool.tally_of(&class).grant(waited);
         pool.become_(instance, Life::Leased { lease: id.clone(), class });
         self.set_instance_timer(instance);
         self.timers.set(Timer::Lease(id.clone()), due);
@@ -361,6 +362,7 @@ impl Controller {
         let id = InstanceId { run: self.run, count: self.ordered };
         let now = self.now;
         let pool = self.pool(name);
+        pool.tally.starts = pool.tally.starts.saturating_add(1);
         let (deadline, made) = (pool.begin(id, now), pool.spec.clone());
         self.homes.insert(id, name.clone());
         self.set_instance_timer(id);

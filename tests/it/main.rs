@@ -16,6 +16,7 @@ mod engine_away;
 mod failures;
 mod growth;
 mod lives;
+mod metrics;
 mod mistakes;
 mod netns_sockets;
 mod output;
