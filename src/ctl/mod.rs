@@ -13,6 +13,7 @@ mod look;
 mod operate;
 mod profile;
 mod reap;
+mod simulate;
 mod verbs;
 pub mod version;
 
@@ -108,6 +109,8 @@ enum Verb {
     Reload,
     /// End what is past its deadline while stokerd is down; says nothing where nothing is
     Reap(Reap),
+    /// Try a host profile with a workload, in virtual time and without a daemon
+    Simulate(simulate::Simulate),
     /// Host profiles
     Profile {
         #[command(subcommand)]
@@ -274,6 +277,7 @@ impl Tool {
             Verb::Undrain { pool } => self.undrain(pool.as_deref()).await,
             Verb::Reap(reap) => self.reap(&reap).await,
             Verb::Reload => self.reload().await,
+            Verb::Simulate(asked) => self.simulate(asked),
             Verb::Profile { verb: ProfileVerb::Check { files } } => self.check_profile(files),
             Verb::Profile { verb: ProfileVerb::Show { all, files } } => self.show_profile(files, all),
         }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Who may name whom. A room that is not here does not exist; `sim` and `ctl` are named by nobody.
+/// Who may name whom. A room that is not here does not exist; `ctl` is named by nobody.
 const MAY_USE: &[(&str, &[&str])] = &[
     ("quantity", &[]),
     ("profile", &["quantity"]),
@@ -37,6 +37,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "docker",
             "store",
             "systemd",
+            "sim",
         ],
     ),
 ];
