@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build images demo test host-test bench docs deb tarball sbom audit fmt lint clean cargo root tools
+.PHONY: help build images demo test host-test bench docs deb tarball reproduce sbom audit fmt lint clean cargo root tools
 
 # Finds a container engine, or starts one for the time of the command; see the script.
 ENGINE := packaging/engine.sh run --
@@ -22,14 +22,15 @@ demo: cargo root ## show one host at work, with a browser and a sandbox
 	$(ENGINE) sh -c '$(IMAGES) --only chromium --only python && \
 	    cargo build --release --bins --example demo && cargo run --quiet --release --example demo'
 
-# The tests come last, so that their count is the last thing on the screen.
+# The tests come last, so that their count is the last thing on the screen; nothing before them keeps them from running.
 # The demo is a test too (tests/it/demo.rs), so it is built before.
-test: root lint tools ## check format and lints, then run every test against a real engine
+test: root lint tools ## check format and lints, then run every test: a whole host in a virtual machine, and against a real engine
 	cargo test --doc
 	runner='cargo nextest run'; cargo nextest --version >/dev/null 2>&1 || runner='cargo test --lib --bins --tests'; \
-	    $(ENGINE) sh -c "$(IMAGES) && cargo build --bins --example demo && STOKER_REQUIRE_DOCKER=1 $$runner"
+	    $(ENGINE) sh -c "$(IMAGES) && cargo build --bins --example demo && { code=0; tests/host/run.sh || code=1; \
+	    STOKER_REQUIRE_DOCKER=1 $$runner && exit \$$code; }"
 
-host-test: cargo root ## boot a machine with systemd and cgroup v2, install the package and test it there
+host-test: cargo root tools ## the part of it with the virtual machine: systemd and cgroup v2, the package installed
 	$(ENGINE) sh -c '$(IMAGES) --only tiny && tests/host/run.sh'
 
 bench: cargo root ## measure what lending, looking and the daemon itself cost, against their bars
@@ -42,11 +43,11 @@ docs: cargo ## write manual pages, completions, the catalog and notices (target/
 	cargo run --quiet --example docs -- --host-toml packaging/host.toml
 
 # Paths of the machine that builds are left out, and times are the last commit's, so that the same sources give the same
-# packages anywhere with the same compiler.
-PACKAGE := STOKER_BUILD="$$(git describe --always --dirty 2>/dev/null || echo unknown)" \
+# packages anywhere with the same compiler; `make reproduce` holds it.
+FLAGS := --remap-path-prefix=$$PWD=. --remap-path-prefix=$${CARGO_HOME:-$$HOME/.cargo}=cargo
+PACKAGE = STOKER_BUILD="$$(git describe --always --dirty 2>/dev/null || echo unknown)" \
     SOURCE_DATE_EPOCH="$$(git log -1 --format=%ct 2>/dev/null || stat -c %Y Cargo.lock)" CARGO_INCREMENTAL=0 \
-    RUSTFLAGS="--remap-path-prefix=$$PWD=. --remap-path-prefix=$${CARGO_HOME:-$$HOME/.cargo}=cargo" \
-    CARGO_TARGET_DIR=target/package
+    RUSTFLAGS="$(FLAGS)" CARGO_TARGET_DIR=target/package
 # tool NAME VERSION: installs a cargo tool of that name where there is none.
 tool = command -v cargo-$(1) >/dev/null || cargo install --locked cargo-$(1)@$(2)
 
@@ -57,9 +58,16 @@ deb: docs ## build the package for Debian and Ubuntu (target/deb)
 	! command -v lintian >/dev/null || lintian --fail-on error target/deb/*.deb
 	@ls target/deb/*.deb
 
-# What the .deb has, for other distributions, with a script that puts it there.
+# What the .deb has, for other distributions, with a script that puts it there. Their C library may be older or another one,
+# so the programs bring theirs; they ask it for no names of users, groups or hosts, which is what cannot be linked in.
+tarball: private FLAGS += -C target-feature=+crt-static -C strip=symbols
 tarball: deb ## build the archive for other distributions (target/tarball)
-	packaging/tarball.sh target/deb/*.deb target/tarball
+	host=$$(rustc -vV | sed -n 's/^host: //p'); \
+	    $(PACKAGE) cargo build --release --locked --bins --target "$$host" && \
+	    packaging/tarball.sh target/deb/*.deb "target/package/$$host/release" target/tarball
+
+reproduce: cargo ## build the packages of the last commit twice, in two places, and compare them byte by byte
+	packaging/reproduce.sh
 
 sbom: cargo ## list what is built in, as CycloneDX (target/sbom/stoker.cdx.json)
 	$(call tool,cyclonedx,0.5.9)

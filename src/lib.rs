@@ -15,7 +15,7 @@
 //! 4. *Nothing is left behind*: containers, leases, cgroups, files.
 //! 5. *Nothing is lost*: a lease that was granted survives the daemon.
 //! 6. *Every decision explains itself*, with units.
-//! 7. *Every class gets its turn*: the queue serves the earliest promised instant.
+//! 7. *Every class and tenant gets its share*, with a bound on the wait that is written down (`control`'s `shares`).
 //! 8. *Fast where it matters*: lending a warm instance is a change of state and a record, and no call to the engine.
 //!
 //! # Rooms, in reading order
@@ -109,6 +109,8 @@
 //!   drain does, because memory that is short is short now.
 //! - The values of cgroups are read by parsers of our own on files that stay open. `cgroups-rs` says which
 //!   hierarchy there is and where; its values are zero where a file is missing, and zero is not unknown.
+//! - What a tenant may have waiting (`max_queued`) is bounded for each by itself: a bound that all share would need a second
+//!   one to keep one tenant from filling it.
 //! - The envelope of an instance is what the profile declares; one that has outgrown it counts with its limit.
 //! - The unit runs no check of the profile before the daemon (`ExecStartPre=`): systemd would try a check that
 //!   failed again and again, as it heeds `RestartPreventExitStatus=` for the main process alone, and that one

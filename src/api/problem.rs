@@ -256,7 +256,7 @@ pub(super) async fn of_the_frameworks(response: Response) -> Response {
 
 fn status_of(why: &Why) -> StatusCode {
     match why {
-        Why::QueueFull { .. } => StatusCode::TOO_MANY_REQUESTS,
+        Why::QueueFull { .. } | Why::TenantLimit { .. } => StatusCode::TOO_MANY_REQUESTS,
         Why::WaitExpired { .. } => StatusCode::GATEWAY_TIMEOUT,
         Why::NeverFits { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         Why::PoolRemoved => StatusCode::GONE,
@@ -266,6 +266,7 @@ fn status_of(why: &Why) -> StatusCode {
         | Why::MemoryAvailable { .. }
         | Why::Cpu { .. }
         | Why::MaxInstances { .. }
+        | Why::HeldBack { .. }
         | Why::Starts { .. }
         | Why::UnderPressure { .. }
         | Why::CpuPressure { .. }
@@ -280,6 +281,8 @@ fn status_of(why: &Why) -> StatusCode {
 fn title_of(why: &Why) -> &'static str {
     match why {
         Why::QueueFull { .. } => "the queue is full",
+        Why::TenantLimit { .. } => "the tenant has as many leases as it may",
+        Why::HeldBack { .. } => "what is free is held back for other classes",
         Why::WaitExpired { .. } => "the wait is over",
         Why::NeverFits { .. } => "it can never fit on this host",
         Why::HostDraining => "the host takes no new work",

@@ -116,7 +116,8 @@ pub struct LeaseBody {
     /// Its instance, while it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instance: Option<String>,
-    /// Its place in the queue, from 1, while it waits.
+    /// How many are served until it is, itself included, while it waits: by promised instants and its tenant's turns, where
+    /// nobody comes or goes and each class has its share. No further than 1000.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub place: Option<u32>,
     /// The limit that keeps an instance from being started for it, while it waits.

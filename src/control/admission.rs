@@ -7,16 +7,17 @@
 //!
 //! Lending a warm instance needs no memory test: it is in the budget already.
 //!
-//! `max_queued` bounds who waits for somebody else's slot: a host with N slots and a queue of Q takes exactly
-//! N + Q requests, warm or cold. So those do not count for whom a start is under way, or for whom one only
+//! `max_queued` bounds who of a tenant waits for somebody else's slot: a host with N slots and a queue of Q takes exactly
+//! N + Q requests of one tenant, warm or cold, and no tenant can fill the queue for another. So those do not count for whom a start is under way, or for whom one only
 //! waits its turn among `max_starts`; where nothing more can be started, all others count.
 //!
 //! Not here: which instance (`placement`), how many are wanted (`scaling`).
 
 use super::budget::{self, OVERHEAD, Promised};
 use super::host::Belief;
-use super::message::{Engine, Verdict, Why};
+use super::message::{Engine, Tenant, Verdict, Why};
 use super::pool::Pool;
+use super::queue;
 use crate::profile::{Class, ClassName, Host, HostProfile};
 use crate::quantity::{Bytes, Instant};
 
@@ -30,31 +31,46 @@ pub(super) struct Room<'a> {
     pub(super) ahead: Promised,
 }
 
+/// Who asks.
+#[derive(Debug)]
+pub(super) struct Who<'a> {
+    pub(super) class: (&'a ClassName, &'a Class),
+    pub(super) tenant: &'a Tenant,
+    /// Whether it wants what is warm or nothing.
+    pub(super) no_wait: bool,
+}
+
 /// What becomes of a request that has just arrived.
 pub(super) fn request(
     pool: &Pool,
-    class: (&ClassName, &Class),
-    no_wait: bool,
+    who: &Who<'_>,
     barred: Option<Why>,
     startable: impl FnOnce() -> u32,
 ) -> Verdict {
     if let Some(why) = barred {
         return Verdict::Refuse(why);
     }
-    if pool.queue.len() == 0
-        && let Some((.., instance)) = pool.ready.first()
+    let (name, class) = who.class;
+    // Whoever waits beside a warm one may not have it, so it overtakes nobody.
+    if let Some((.., instance)) = pool.ready.first()
+        && pool.next().is_none()
+        && pool.may_have(name)
     {
         return Verdict::Grant(*instance);
     }
-    if no_wait {
-        let blocked_by = pool.blocked_by.clone().map(Box::new);
+    if who.no_wait {
+        let blocked_by = pool.obstacle(name).map(Box::new);
         return Verdict::Refuse(Why::WaitExpired { waited: std::time::Duration::ZERO, blocked_by });
     }
-    let (name, class) = class;
-    if pool.queue.len_of(name) < class.max_queued {
+    let all = pool.queue.len();
+    if all >= queue::MOST {
+        return Verdict::Refuse(Why::QueueFull { queued: all, limit: queue::MOST });
+    }
+    if pool.queue.own(name, who.tenant) < class.max_queued {
         return Verdict::Wait; // Most are: what could be started needs a sum over all instances.
     }
-    let queued = pool.queue.behind(pool.counts.starting.saturating_add(startable()), name);
+    let served = pool.counts.starting.saturating_add(startable());
+    let queued = pool.queue.own_behind(served, name, who.tenant);
     if queued >= class.max_queued {
         return Verdict::Refuse(Why::QueueFull { queued, limit: class.max_queued });
     }
@@ -134,6 +150,8 @@ impl Why {
             | Why::PoolDraining
             | Why::PoolRemoved
             | Why::NeverFits { .. }
+            | Why::TenantLimit { .. }
+            | Why::HeldBack { .. }
             | Why::MaxInstances { .. }
             | Why::Starts { .. }
             | Why::Backoff { .. }

@@ -69,6 +69,8 @@ impl Ends {
             | Why::MaxInstances { .. }
             | Why::CpuPressure { .. }
             | Why::Recovering { .. }
+            | Why::TenantLimit { .. }
+            | Why::HeldBack { .. }
             | Why::Starts { .. } => self.pace(now, queued, start),
         };
         Some(spread(wait.min(LONGEST), lease))

@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use super::Controller;
-use super::admission::{self, Room};
+use super::admission::{self, Room, Who};
 use super::budget::Promised;
 use super::drain::Drain;
 use super::lease::{Lease, Limits, State, WATCHERS};
 use super::message::{
     Acquire, Call, CallId, Cancelled, DrainRecord, End, Event, Failure, LeaseId, Output, Record, Refusal,
-    Reply, Scope, Verdict, WaitFor, What, Why,
+    Reply, Scope, Tenant, Verdict, WaitFor, What, Why,
 };
+use super::queue::Waiting;
 use super::timer::Timer;
 use crate::profile::{Class, ClassName, PoolName};
 use crate::quantity::Instant;
@@ -104,15 +105,18 @@ impl Controller {
         };
         let never = admission::never_fits(pool, &self.profile, &self.belief, self.now);
         let unwritten = self.records.trouble.clone().map(Why::NotRecorded);
-        let barred =
-            draining.or(never).or(unwritten).or_else(|| admission::pressed(pool, &self.belief, self.now));
+        let barred = draining
+            .or(never)
+            .or(unwritten)
+            .or_else(|| self.tenant_limit(&request.tenant))
+            .or_else(|| admission::pressed(pool, &self.belief, self.now));
         let startable = || {
             let (profile, promised) = (&self.profile, self.promised());
             let room = Room { profile, belief: &self.belief, promised, ahead: Promised::default() };
             admission::startable(pool, &room, self.now)
         };
-        let class_of = (&class_name, &class);
-        let verdict = admission::request(pool, class_of, wait.is_zero(), barred, startable);
+        let who = Who { class: (&class_name, &class), tenant: &request.tenant, no_wait: wait.is_zero() };
+        let verdict = admission::request(pool, &who, barred, startable);
         if let Verdict::Refuse(why) = verdict {
             return self.refuse(call, request, class_name, why);
         }
@@ -120,8 +124,13 @@ impl Controller {
         let pool = self.pool(&request.pool);
         let warm = pool.spec.warm.clone();
         pool.demand.arrived(now, &warm);
-        let place =
-            pool.queue.join(request.lease.clone(), class_name.clone(), now, now.after(class.target_wait));
+        let waiting = Waiting {
+            lease: request.lease.clone(),
+            class: class_name.clone(),
+            tenant: request.tenant.clone(),
+            asked: now,
+        };
+        let place = pool.queue.join(waiting, now.after(class.target_wait));
         let limits = Limits::new(&pool.spec.deadlines, request.max_runtime, request.idle_timeout);
         let deadline = now.after(wait);
         let id = request.lease.clone();
@@ -140,6 +149,8 @@ impl Controller {
         };
         let before = self.leases.insert(id.clone(), lease);
         assert!(before.is_none(), "lease names are drawn and never come twice");
+        let tenant = self.leases[&id].tenant.clone();
+        self.count_live(&tenant);
         self.timers.set(Timer::Lease(id.clone()), deadline);
         if verdict == Verdict::Wait {
             self.tell_of_lease(What::LeaseQueued, &id, None);
@@ -161,6 +172,13 @@ impl Controller {
             }
             self.show(call, &id);
         }
+    }
+
+    /// Whether a tenant has as many leases as it may.
+    fn tenant_limit(&self, tenant: &Tenant) -> Option<Why> {
+        let limit = self.profile.limits_of(&tenant.0).max_leases?;
+        let have = self.tenants.get(tenant).copied().unwrap_or(0);
+        (have >= limit).then_some(Why::TenantLimit { have, limit })
     }
 
     fn class_of(&self, request: &Acquire) -> Result<(ClassName, Class), Refusal> {

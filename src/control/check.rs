@@ -7,9 +7,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::Controller;
 use super::lease::State;
-use super::message::{LeaseId, Why};
+use super::message::{LeaseId, Tenant, Why};
 use super::placement;
-use super::pool::{Counts, Life, Pool};
+use super::pool::{Counts, Instance, Life, Pool};
 use super::timer::Timer;
 
 /// An invariant that does not hold: what, with the names it concerns.
@@ -55,7 +55,8 @@ impl Controller {
                 return Err(Broken(format!("instance {instance} is lent to {other} and {}", lease.id)));
             }
             let life = self.pools[&lease.pool].instances.get(instance).map(|instance| &instance.life);
-            ensure(life == Some(&Life::Leased { lease: lease.id.clone() }), || {
+            let leased = Life::Leased { lease: lease.id.clone(), class: lease.class.clone() };
+            ensure(life == Some(&leased), || {
                 format!("lease {} executes on {instance}, which is {life:?}", lease.id)
             })?;
         }
@@ -89,9 +90,14 @@ impl Controller {
         ensure(counts == pool.counts, || format!("{name} counts {:?} and has {counts:?}", pool.counts))?;
         ensure(ready == pool.ready, || format!("{name}: the ready set is not the warm instances"))?;
         let lends = self.records.trouble.is_none();
-        ensure(pool.queue.len() == 0 || pool.counts.warm == 0 || !lends, || {
-            format!("{name}: somebody waits beside a warm one")
-        })?;
+        ensure(!pool.may_serve() || !lends, || format!("{name}: somebody waits beside a warm one"))?;
+        for class in pool.spec.classes.keys() {
+            let its = |instance: &&Instance| matches!(&instance.life, Life::Leased { class: its, .. } if its == class);
+            let (counted, lent) = (pool.lent(class), pool.instances.values().filter(its).count());
+            ensure(counted as usize == lent, || {
+                format!("{name}: class {class} has {lent} slots, counted {counted}")
+            })?;
+        }
         self.check_starts(pool)?;
         ensure(!pool.is_closed() || pool.queue.len() + pool.counts.warm + pool.counts.starting == 0, || {
             format!("{name} is closed and still waits, starts or keeps stock")
@@ -115,8 +121,12 @@ impl Controller {
     /// Every lease has an end, and is where its state says.
     fn check_leases(&self) -> Result<(), Broken> {
         let mut queued = 0;
+        let mut tenants: BTreeMap<Tenant, u32> = BTreeMap::new();
         for (id, lease) in &self.leases {
             let over = matches!(lease.state, State::Ended { .. });
+            if !over {
+                *tenants.entry(lease.tenant.clone()).or_default() += 1;
+            }
             ensure(self.timers.has(&Timer::Lease(id.clone())) != over, || {
                 format!("lease {id} has no deadline")
             })?;
@@ -135,6 +145,7 @@ impl Controller {
                 }
             }
         }
+        ensure(tenants == self.tenants, || format!("tenants have {tenants:?}, counted {:?}", self.tenants))?;
         let places: u32 = self.pools.values().map(|pool| pool.queue.len()).sum();
         ensure(places == queued, || format!("{places} places for {queued} queued leases"))?;
         let over = self.leases.values().filter(|lease| matches!(lease.state, State::Ended { .. })).count();

@@ -7,7 +7,9 @@ use std::time::Duration;
 
 use super::Controller;
 use super::lease::{REMEMBER_MOST, State};
-use super::message::{CallId, End, InstanceId, LeaseId, Output, Record, Refusal, Reply, StopReason, What};
+use super::message::{
+    CallId, End, InstanceId, LeaseId, Output, Record, Refusal, Reply, StopReason, Tenant, What,
+};
 use super::pool::Life;
 use super::timer::Timer;
 
@@ -29,7 +31,7 @@ impl Controller {
         let granted_at = match lease.state {
             State::Ended { .. } => return,
             State::Queued { place, .. } => {
-                self.pools.get_mut(&home).expect("a lease's pool exists").queue.leave(place);
+                self.pools.get_mut(&home).expect("a lease's pool exists").dequeue(place, false);
                 None
             }
             State::Executing { instance, granted_at, .. } => {
@@ -38,7 +40,8 @@ impl Controller {
             }
         };
         lease.state = State::Ended { end: end.clone(), at: now, granted_at };
-        let caller = lease.caller.take();
+        let (caller, tenant) = (lease.caller.take(), lease.tenant.clone());
+        self.count_over(&tenant);
         self.record_end(id);
         self.timers.clear(&Timer::Lease(id.clone()));
         self.ended.push_back(id.clone());
@@ -52,6 +55,20 @@ impl Controller {
             self.stop_instance(instance, stop);
         }
         self.forget_ended();
+    }
+
+    /// A lease of this tenant goes on or waits from now on.
+    pub(super) fn count_live(&mut self, tenant: &Tenant) {
+        *self.tenants.entry(tenant.clone()).or_default() += 1;
+    }
+
+    /// One of this tenant's is over.
+    pub(super) fn count_over(&mut self, tenant: &Tenant) {
+        let live = self.tenants.get_mut(tenant).expect("a live lease's tenant is counted");
+        *live -= 1;
+        if *live == 0 {
+            self.tenants.remove(tenant);
+        }
     }
 
     /// Answers the caller of a request that ended before it was granted.

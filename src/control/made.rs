@@ -64,6 +64,7 @@ impl Made {
             },
             journal_output: self.journal_output,
             on_pressure: self.on_pressure,
+            classes: BTreeMap::new(),
         }
     }
 }

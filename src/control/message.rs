@@ -420,9 +420,10 @@ pub enum Verdict {
 pub enum Why {
     /// As many as may wait are waiting.
     QueueFull {
-        /// Waiting in this class and pool, those not counted for whom something can be started.
+        /// Waiting of this tenant in this class and pool, those not counted for whom something can be started; where that
+        /// is the limit, of all.
         queued: u32,
-        /// The class's `max_queued`.
+        /// The class's `max_queued`, or the most that may wait in one pool.
         limit: u32,
     },
     /// The longest wait is over.
@@ -473,6 +474,20 @@ pub enum Why {
         have: u32,
         /// `max_instances`.
         limit: u32,
+    },
+    /// The tenant has as many leases as it may.
+    TenantLimit {
+        /// How many it has, those that wait included.
+        have: u32,
+        /// Its `max_leases`.
+        limit: u32,
+    },
+    /// What is free is held back for other classes.
+    HeldBack {
+        /// Slots that are free.
+        have: u32,
+        /// How many of them, or more, are held back for others.
+        held: u32,
     },
     /// As many cold starts as may be are under way.
     Starts {

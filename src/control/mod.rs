@@ -45,6 +45,7 @@ mod relief;
 mod reload;
 mod scaling;
 mod settle;
+mod shares;
 mod timer;
 mod view;
 pub mod words;
@@ -56,7 +57,7 @@ use self::ceiling::Ceiling;
 use self::drain::Drain;
 use self::host::Belief;
 use self::lease::Lease;
-use self::message::{CallId, Event, Input, InstanceId, LeaseId, Output, Reply, What};
+use self::message::{CallId, Event, Input, InstanceId, LeaseId, Output, Reply, Tenant, What};
 use self::pool::Pool;
 use self::records::Records;
 use self::relief::Relief;
@@ -79,6 +80,8 @@ pub struct Controller {
     /// The pool of each instance that exists.
     homes: BTreeMap<InstanceId, PoolName>,
     leases: BTreeMap<LeaseId, Lease>,
+    /// How many leases of each tenant go on or wait.
+    tenants: BTreeMap<Tenant, u32>,
     /// Ended leases, oldest end first.
     ended: VecDeque<LeaseId>,
     /// Calls that wait for an answer, and the lease they wait for.
@@ -114,6 +117,7 @@ impl Controller {
             pools,
             homes: BTreeMap::new(),
             leases: BTreeMap::new(),
+            tenants: BTreeMap::new(),
             ended: VecDeque::new(),
             calls: BTreeMap::new(),
             strangers: BTreeMap::new(),

@@ -219,7 +219,7 @@ impl Controller {
                 self.start_failed(id, StartFailure::DiedYoung(exit));
             }
             Life::Unseen { .. } | Life::Warm { .. } => self.stop_instance(id, StopReason::Died),
-            Life::Leased { lease } => {
+            Life::Leased { lease, .. } => {
                 self.end_lease_for(&lease, End::Failed(Failure::Died(exit)), StopReason::Died)
             }
             Life::Stopping { .. } => {}
@@ -252,7 +252,7 @@ impl Controller {
             Life::Starting { .. } | Life::Unseen { .. } | Life::Warm { .. } => {
                 self.exited(id, Exit { code: None });
             }
-            Life::Leased { lease } => {
+            Life::Leased { lease, .. } => {
                 self.end_lease_for(&lease, End::Failed(Failure::Vanished), StopReason::Died);
             }
             Life::Stopping { .. } => {

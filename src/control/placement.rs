@@ -29,11 +29,12 @@ pub(super) fn urgency(pool: &Pool, now: Instant) -> Option<Urgency> {
     }
     let stock = pool.stock(now);
     let (warm, starting) = (pool.counts.warm, pool.counts.starting);
-    if scaling::starts_wanted(pool.queue.len(), stock, warm, starting) == 0 {
+    let askers = pool.askers();
+    if scaling::starts_wanted(askers, stock, warm, starting) == 0 {
         return pool.may_exchange().then_some(Urgency::Exchange);
     }
     // Those under way serve the first of the queue: it is the next one behind them that wants a start.
-    match pool.queue.promise_behind(starting) {
+    match pool.queue.promise_behind(starting).filter(|_| askers > starting) {
         Some(promised) => Some(Urgency::Waiting(promised)),
         None => Some(Urgency::Refill((warm + starting).saturating_mul(1000) / stock.max(1))),
     }

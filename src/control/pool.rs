@@ -28,9 +28,10 @@ use super::drain::Drain;
 use super::envelope::Share;
 use super::host::Figure;
 use super::message::{InstanceId, LeaseId, Process, StopReason, Why};
-use super::queue::Queue;
+use super::queue::{Place, Queue};
 use super::scaling::{Demand, Fortune};
-use crate::profile::{self, PoolName};
+use super::shares::{Shares, Slots};
+use crate::profile::{self, ClassName, PoolName};
 use crate::quantity::{Bytes, Instant};
 
 /// A browser that answers takes a few milliseconds; looking every five seconds costs nothing and bounds
@@ -53,6 +54,7 @@ pub(super) struct Pool {
     pub(super) ready: BTreeSet<Turn>,
     pub(super) counts: Counts,
     pub(super) queue: Queue,
+    shares: Shares,
     pub(super) demand: Demand,
     pub(super) fortune: Fortune,
     /// When its leases ended lately, for the estimate of when to come back.
@@ -113,7 +115,7 @@ pub(super) enum Life {
     /// Ready and not lent.
     Warm { since: Instant, expires: Instant, probing: Option<Probing> },
     /// Lent.
-    Leased { lease: LeaseId },
+    Leased { lease: LeaseId, class: ClassName },
     /// Being stopped and removed, for the `tries`-th time; whether the journal knows that this try failed.
     Stopping { since: Instant, why: StopReason, tries: u32, retry_at: Instant, told: bool },
 }
@@ -149,6 +151,7 @@ impl Pool {
             ready: BTreeSet::new(),
             counts: Counts::default(),
             queue: Queue::default(),
+            shares: Shares::default(),
             demand: Demand::default(),
             fortune: Fortune::default(),
             ends: Ends::default(),
@@ -205,7 +208,11 @@ impl Pool {
                 self.counts.warm += 1;
                 self.ready.insert((outdated, *since, id));
             }
-            Life::Leased { .. } => self.counts.leased += 1,
+            Life::Leased { class, .. } => {
+                self.counts.leased += 1;
+                let spec = Arc::clone(&self.spec);
+                self.shares.lend(class, Pool::slots(&spec));
+            }
             Life::Stopping { .. } => self.counts.stopping += 1,
         }
     }
@@ -228,9 +235,67 @@ impl Pool {
                     "a warm instance is among the ready ones"
                 );
             }
-            Life::Leased { .. } => self.counts.leased -= 1,
+            Life::Leased { class, .. } => {
+                self.counts.leased -= 1;
+                let spec = Arc::clone(&self.spec);
+                let waits = self.queue.len_of(class) > 0;
+                self.shares.give_back(class, Pool::slots(&spec), waits);
+            }
             Life::Stopping { .. } => self.counts.stopping -= 1,
         }
+    }
+
+    fn slots(spec: &profile::Pool) -> Slots<'_> {
+        Slots { classes: &spec.classes, all: spec.max_instances }
+    }
+
+    /// Who is served next of those that wait, if a slot may be lent to anybody.
+    pub(super) fn next(&self) -> Option<Place> {
+        self.shares.next(&self.queue, Pool::slots(&self.spec))
+    }
+
+    /// Whether one that is warm could be lent to one that waits.
+    pub(super) fn may_serve(&self) -> bool {
+        !self.ready.is_empty() && self.next().is_some()
+    }
+
+    /// Takes one out of the queue, because it is served, or because it is not.
+    pub(super) fn dequeue(&mut self, place: Place, served: bool) {
+        let class = self.queue.at(place).class.clone();
+        if served {
+            self.queue.serve(place);
+        } else {
+            self.queue.leave(place);
+        }
+        if self.queue.len_of(&class) == 0 {
+            self.shares.waits_no_more(&class);
+        }
+    }
+
+    /// How many of those that wait may be lent a slot, were there any.
+    pub(super) fn askers(&self) -> u32 {
+        let slots = Pool::slots(&self.spec);
+        let of = |class: &ClassName| self.queue.len_of(class).min(self.shares.room_of(class, slots));
+        self.queue.heads().map(|(class, _)| of(class)).sum()
+    }
+
+    /// What keeps a request of this class from being served: slots that are held back, or what keeps a start back.
+    pub(super) fn obstacle(&self, class: &ClassName) -> Option<Why> {
+        let slots = Pool::slots(&self.spec);
+        match self.shares.held_back(class, slots) {
+            Some((have, held)) => Some(Why::HeldBack { have, held }),
+            None => self.blocked_by.clone(),
+        }
+    }
+
+    /// Whether a slot may be lent to this class.
+    pub(super) fn may_have(&self, class: &ClassName) -> bool {
+        self.shares.held_back(class, Pool::slots(&self.spec)).is_none()
+    }
+
+    /// How many leases of this class have a slot.
+    pub(super) fn lent(&self, class: &ClassName) -> u32 {
+        self.shares.lent(class)
     }
 
     /// The state of an instance that became ready now.

@@ -1,100 +1,272 @@
-//! Who waits for a pool, and in which order.
+//! Who waits for a pool, and who of one class comes first.
 //!
-//! A request's promised instant is its arrival plus its class's `target_wait`; the earliest promise is
-//! served first, so a class that expects to wait long never delays one that does not by more than the
-//! difference, and within a class it is first come, first served. Each class has a bound of its own on how
-//! many may wait behind those whom starts will serve, so that one cannot fill the queue for the other.
+//! Within a class tenants take turns: whoever was served goes to the end of the row, whoever joins begins there, so
+//! that one that asks for much delays another by one grant a turn and no more. A tenant's own requests are served by
+//! their promised instant, which is the arrival plus the class's `target_wait`.
 //!
-//! Joining and leaving are O(log n); telling a place counts.
+//! Joining and leaving are O(log n). A place is counted up to [`COUNTED`], because counting costs what it counts.
 //!
-//! Not here: the lease itself (`lease`), whether it may wait at all (`admission`).
+//! Not here: which class comes first (`shares`), the lease itself (`lease`), whether it may wait at all (`admission`).
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use super::message::LeaseId;
+use super::message::{LeaseId, Tenant};
 use crate::profile::ClassName;
 use crate::quantity::Instant;
 
-/// A place in the order: the promised instant, then the order of arrival.
+/// A place in the order of promises: the promised instant, then the order of arrival.
 pub(super) type Place = (Instant, u64);
+
+/// A place further back than this is told as this: whoever has a thousand in front need not know it more exactly.
+pub(super) const COUNTED: u32 = 1000;
+
+/// Most that wait for one pool, whatever its classes and tenants may have. Each costs a few KiB.
+pub(super) const MOST: u32 = 100_000;
+
+/// One that waits.
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) lease: LeaseId,
+    pub(super) class: ClassName,
+    pub(super) tenant: Tenant,
+    pub(super) asked: Instant,
+}
 
 /// The requests that wait for one pool.
 #[derive(Debug, Default)]
 pub(super) struct Queue {
-    order: BTreeMap<Place, (LeaseId, ClassName, Instant)>,
-    by_class: BTreeMap<ClassName, u32>,
+    order: BTreeMap<Place, Waiting>,
+    rows: BTreeMap<ClassName, Row>,
+    asked: BTreeSet<(Instant, u64)>,
     arrivals: u64,
+    /// Turns given out so far.
+    turns: u64,
+}
+
+/// Those of one class: its tenants in the order of their turns.
+#[derive(Debug, Default)]
+struct Row {
+    turns: BTreeMap<u64, Tenant>,
+    tenants: BTreeMap<Tenant, Own>,
+    len: u32,
+}
+
+/// Those of one tenant in one class.
+#[derive(Debug)]
+struct Own {
+    turn: u64,
+    places: BTreeSet<Place>,
 }
 
 impl Queue {
     /// Lets one in, to be served by its promise.
-    pub(super) fn join(
-        &mut self,
-        lease: LeaseId,
-        class: ClassName,
-        asked: Instant,
-        promised: Instant,
-    ) -> Place {
+    pub(super) fn join(&mut self, waiting: Waiting, promised: Instant) -> Place {
         self.arrivals += 1;
         let place = (promised, self.arrivals);
-        *self.by_class.entry(class.clone()).or_default() += 1;
-        self.order.insert(place, (lease, class, asked));
+        let row = self.rows.entry(waiting.class.clone()).or_default();
+        row.len += 1;
+        let own = row.tenants.entry(waiting.tenant.clone()).or_insert_with(|| {
+            self.turns += 1;
+            row.turns.insert(self.turns, waiting.tenant.clone());
+            Own { turn: self.turns, places: BTreeSet::new() }
+        });
+        own.places.insert(place);
+        self.asked.insert((waiting.asked, place.1));
+        self.order.insert(place, waiting);
         place
     }
 
-    /// Takes one out, whatever its place.
+    /// Takes one out that is not served, whatever its place; the turn of its tenant stays.
     pub(super) fn leave(&mut self, place: Place) {
-        let (_, class, _) = self.order.remove(&place).expect("a queued lease holds its place");
-        let count = self.by_class.get_mut(&class).expect("its class was counted when it joined");
-        *count -= 1;
-        if *count == 0 {
-            self.by_class.remove(&class);
+        let _ = self.take(place);
+    }
+
+    /// Takes one out that is served: its tenant goes to the end of the row.
+    pub(super) fn serve(&mut self, place: Place) {
+        let Waiting { class, tenant, .. } = self.take(place);
+        self.turns += 1;
+        let turn = self.turns;
+        let Some(row) = self.rows.get_mut(&class) else { return };
+        if let Some(own) = row.tenants.get_mut(&tenant) {
+            row.turns.remove(&own.turn);
+            row.turns.insert(turn, tenant);
+            own.turn = turn;
         }
     }
 
-    /// Who is served next, and its promise.
-    pub(super) fn head(&self) -> Option<(&LeaseId, Instant)> {
-        self.order.first_key_value().map(|((promised, _), (lease, _, _))| (lease, *promised))
+    fn take(&mut self, place: Place) -> Waiting {
+        let waiting = self.order.remove(&place).expect("a queued lease holds its place");
+        self.asked.remove(&(waiting.asked, place.1));
+        let row = self.rows.get_mut(&waiting.class).expect("a class has a row while one of it waits");
+        row.len -= 1;
+        let own = row.tenants.get_mut(&waiting.tenant).expect("a tenant is in the row while one of it waits");
+        own.places.remove(&place);
+        if own.places.is_empty() {
+            row.turns.remove(&own.turn);
+            row.tenants.remove(&waiting.tenant);
+        }
+        if row.len == 0 {
+            self.rows.remove(&waiting.class);
+        }
+        waiting
     }
 
-    /// The promise of the one that is next when so many are served before it.
+    /// The next of each class that waits.
+    pub(super) fn heads(&self) -> impl Iterator<Item = (&ClassName, Place)> {
+        self.rows.iter().map(|(class, row)| {
+            let (_, tenant) = row.turns.first_key_value().expect("a row has a tenant");
+            (class, *row.tenants[tenant].places.first().expect("a tenant in the row waits"))
+        })
+    }
+
+    /// Who waits at this place.
+    pub(super) fn at(&self, place: Place) -> &Waiting {
+        &self.order[&place]
+    }
+
+    /// The promise of the one that has the earliest after so many.
     pub(super) fn promise_behind(&self, served: u32) -> Option<Instant> {
         self.order.keys().nth(served as usize).map(|(promised, _)| *promised)
     }
 
     /// How many wait.
     pub(super) fn len(&self) -> u32 {
-        u32::try_from(self.order.len()).expect("the classes' bounds are far below u32::MAX")
+        u32::try_from(self.order.len()).expect("no more than MOST wait")
     }
 
     /// How many of this class wait.
     pub(super) fn len_of(&self, class: &ClassName) -> u32 {
-        self.by_class.get(class).copied().unwrap_or(0)
+        self.rows.get(class).map_or(0, |row| row.len)
     }
 
-    /// How many of this class wait behind the first `served` of all.
-    pub(super) fn behind(&self, served: u32, class: &ClassName) -> u32 {
-        let behind = self.order.values().skip(served as usize).filter(|(_, its, _)| its == class);
-        u32::try_from(behind.count()).expect("the classes' bounds are far below u32::MAX")
+    /// How many of this class and tenant wait.
+    pub(super) fn own(&self, class: &ClassName, tenant: &Tenant) -> u32 {
+        let own = self.rows.get(class).and_then(|row| row.tenants.get(tenant));
+        own.map_or(0, |own| u32::try_from(own.places.len()).expect("no more than MOST wait"))
     }
 
-    /// How many wait in front of this one, itself included.
+    /// How many of this class and tenant wait behind the `served` earliest promises of all.
+    pub(super) fn own_behind(&self, served: u32, class: &ClassName, tenant: &Tenant) -> u32 {
+        let is_own = |it: &&Waiting| it.class == *class && it.tenant == *tenant;
+        let among = self.order.values().take(served as usize).filter(is_own).count();
+        self.own(class, tenant) - u32::try_from(among).expect("no more than MOST wait")
+    }
+
+    /// How many are served until this one is, itself included, if its class has its turn by promises and nobody
+    /// comes or goes; at most [`COUNTED`].
     pub(super) fn rank(&self, place: Place) -> u32 {
-        u32::try_from(self.order.range(..=place).count()).expect("the classes' bounds are far below u32::MAX")
+        let Waiting { class, tenant, .. } = self.at(place);
+        let row = &self.rows[class];
+        let own = &row.tenants[tenant];
+        let most = COUNTED as usize;
+        let before = own.places.range(..place).take(most).count();
+        let of_others = row.tenants.iter().filter(|(name, _)| *name != tenant).map(|(_, other)| {
+            let turns = before + usize::from(other.turn < own.turn);
+            other.places.len().min(turns)
+        });
+        let of_class = of_others.fold(before, |sum, more| (sum + more).min(most));
+        let of_other_classes =
+            self.order.range(..place).take(most).filter(|(_, it)| it.class != *class).count();
+        u32::try_from((of_class + of_other_classes + 1).min(most)).expect("it is no more than COUNTED")
     }
 
     /// When the one that has waited longest arrived.
     pub(super) fn oldest(&self) -> Option<Instant> {
-        self.order.values().map(|(_, _, asked)| *asked).min()
+        self.asked.first().map(|(asked, _)| *asked)
     }
 
-    /// All that wait, in order.
+    /// All that wait, by their promises.
     pub(super) fn leases(&self) -> impl Iterator<Item = &LeaseId> {
-        self.order.values().map(|(lease, _, _)| lease)
+        self.order.values().map(|waiting| &waiting.lease)
     }
 
     /// Whether this lease holds this place.
     pub(super) fn holds(&self, place: Place, lease: &LeaseId) -> bool {
-        self.order.get(&place).is_some_and(|(id, _, _)| id == lease)
+        self.order.get(&place).is_some_and(|waiting| waiting.lease == *lease)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn join(queue: &mut Queue, tenant: &str, promised: u64) -> Place {
+        let at = Instant::from_nanos(promised);
+        let lease = LeaseId(format!("{tenant}{promised}").into());
+        let (class, tenant) = (ClassName::new("interactive"), Tenant(tenant.into()));
+        queue.join(Waiting { lease, class, tenant, asked: at }, at)
+    }
+
+    fn serve_all(queue: &mut Queue) -> Vec<String> {
+        let mut served = Vec::new();
+        loop {
+            let Some(place) = queue.heads().map(|(_, place)| place).next() else { return served };
+            served.push(queue.at(place).lease.0.to_string());
+            queue.serve(place);
+        }
+    }
+
+    #[test]
+    fn tenants_take_turns_and_each_is_served_by_its_promises() {
+        let mut queue = Queue::default();
+        for (tenant, promised) in [("a", 1), ("a", 3), ("a", 2), ("a", 4), ("b", 9), ("c", 5), ("c", 6)] {
+            join(&mut queue, tenant, promised);
+        }
+        assert_eq!(serve_all(&mut queue), ["a1", "b9", "c5", "a2", "c6", "a3", "a4"]);
+        assert_eq!(queue.oldest(), None);
+    }
+
+    #[test]
+    fn who_leaves_unserved_takes_nobodys_turn_and_who_comes_back_begins_at_the_end() {
+        let mut queue = Queue::default();
+        let gone = join(&mut queue, "a", 1);
+        join(&mut queue, "a", 2);
+        join(&mut queue, "b", 3);
+        queue.leave(gone);
+        assert_eq!(queue.own(&ClassName::new("interactive"), &Tenant("a".into())), 1);
+        assert_eq!(serve_all(&mut queue), ["a2", "b3"]);
+        let only = join(&mut queue, "a", 1);
+        join(&mut queue, "b", 2);
+        queue.leave(only);
+        join(&mut queue, "a", 1);
+        assert_eq!(serve_all(&mut queue), ["b2", "a1"]);
+    }
+
+    #[test]
+    fn a_rank_is_the_place_at_which_one_is_served() {
+        let mut queue = Queue::default();
+        let mut places = Vec::new();
+        for step in 0..40u64 {
+            let tenant = ["a", "b", "a", "c", "a"][step as usize % 5];
+            places.push(join(&mut queue, tenant, step * 7 % 40));
+        }
+        for place in places.iter().step_by(3) {
+            queue.leave(*place);
+        }
+        let mut rank = 0;
+        let ranks: BTreeMap<_, _> =
+            queue.order.iter().map(|(place, it)| (it.lease.0.to_string(), queue.rank(*place))).collect();
+        for lease in serve_all(&mut queue) {
+            rank += 1;
+            assert_eq!(ranks[&lease], rank, "{lease}");
+        }
+    }
+
+    /// As many as may wait, of a thousand tenants: each is served in its turn, and nothing is left.
+    #[test]
+    fn a_full_queue_empties_in_turns() {
+        let mut queue = Queue::default();
+        for step in 0..u64::from(MOST) {
+            join(&mut queue, &format!("t{:03}-", step % 1000), step);
+        }
+        let last = *queue.order.last_key_value().unwrap().0;
+        assert_eq!((queue.len(), queue.rank(last)), (MOST, COUNTED));
+        let served = serve_all(&mut queue);
+        assert_eq!(served.len(), MOST as usize);
+        for turn in served.chunks(1000) {
+            assert!(turn.windows(2).all(|pair| pair[0] < pair[1]), "each tenant once a turn");
+        }
+        let Queue { order, rows, asked, .. } = queue;
+        assert_eq!((order.len(), rows.len(), asked.len()), (0, 0, 0));
     }
 }

@@ -208,13 +208,13 @@ impl Controller {
     fn undo(&mut self, id: &LeaseId, why: &str) -> Option<Option<InstanceId>> {
         let now = self.now;
         let lease = self.leases.get_mut(id).filter(|lease| !lease.is_over())?;
-        let home = lease.pool.clone();
+        let (home, tenant) = (lease.pool.clone(), lease.tenant.clone());
         let end = End::Refused(Why::NotRecorded(why.to_owned()));
         let before =
             std::mem::replace(&mut lease.state, State::Ended { end: end.clone(), at: now, granted_at: None });
         let mut lent = None;
         match before {
-            State::Queued { place, .. } => self.pool(&home).queue.leave(place),
+            State::Queued { place, .. } => self.pool(&home).dequeue(place, false),
             State::Executing { instance, .. } => {
                 lent = Some(instance);
                 let pool = self.pool(&home);
@@ -226,6 +226,7 @@ impl Controller {
             State::Ended { .. } => unreachable!("these were filtered out"),
         }
         self.timers.clear(&Timer::Lease(id.clone()));
+        self.count_over(&tenant);
         self.ended.push_back(id.clone());
         self.tell_of_lease(What::LeaseEnded(end), id, lent);
         self.record_lease(id);

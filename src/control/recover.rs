@@ -29,6 +29,7 @@ use super::message::{
     LeaseRecord, LeaseRecordState, Made, Output, Process, Record, Recovered, Scope, StopReason, What, Why,
 };
 use super::pool::{Instance, Life, Pool};
+use super::queue::Waiting;
 use super::timer::Timer;
 use crate::profile::PoolName;
 use crate::quantity::Instant;
@@ -152,7 +153,14 @@ impl Controller {
                 record.class = pool.spec.default_class.clone();
             }
             let id = record.id.clone();
-            let place = pool.queue.join(id.clone(), record.class.clone(), record.asked_at, promised);
+            let waiting = Waiting {
+                lease: id.clone(),
+                class: record.class.clone(),
+                tenant: record.tenant.clone(),
+                asked: record.asked_at,
+            };
+            let place = pool.queue.join(waiting, promised);
+            self.count_live(&record.tenant);
             self.timers.set(Timer::Lease(id.clone()), deadline);
             self.leases.insert(id, Lease::of(record, State::Queued { place, deadline }));
         }
@@ -174,6 +182,7 @@ impl Controller {
         let state = State::Executing { instance, granted_at, used, active_at, deadline, draining: None };
         let lease = Lease::of(record, state);
         lent.insert(instance, lease.id.clone());
+        self.count_live(&lease.tenant);
         self.timers.set(Timer::Lease(lease.id.clone()), lease.due());
         self.leases.insert(lease.id.clone(), lease);
     }
@@ -239,7 +248,8 @@ impl Controller {
             made: record.and_then(|record| record.made.clone()),
             state: InstanceRecordState::Stopping,
         };
-        self.take_in(&found, Life::Leased { lease: lease.clone() }, fits);
+        let class = self.leases[lease].class.clone();
+        self.take_in(&found, Life::Leased { lease: lease.clone(), class }, fits);
         self.adopt(id, found.process, Some(lease.clone()));
     }
 

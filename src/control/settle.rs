@@ -52,7 +52,7 @@ impl Controller {
                 let waited = self.now.since(lease.asked_at);
                 let pool = &self.pools[&lease.pool];
                 let starting = pool.has_start_for(pool.queue.rank(*place));
-                let blocked_by = pool.blocked_by.clone().filter(|_| !starting).map(Box::new);
+                let blocked_by = pool.obstacle(&lease.class).filter(|_| !starting).map(Box::new);
                 self.end_lease(id, End::Refused(Why::WaitExpired { waited, blocked_by }));
             }
             State::Queued { .. } | State::Executing { .. } | State::Ended { .. } => {
@@ -143,18 +143,22 @@ impl Controller {
         }
     }
 
+    /// Whether anything is lent: nothing is that cannot be written down.
+    pub(super) fn lends(&self) -> bool {
+        self.records.trouble.is_none()
+    }
+
     /// Gives every warm instance that somebody waits for to who waits for it.
     pub(super) fn serve_all(&mut self) {
-        if self.records.trouble.is_some() {
-            return; // Nothing is lent that cannot be written down.
+        if !self.lends() {
+            return;
         }
         for name in self.pools.keys().cloned().collect::<Vec<_>>() {
             loop {
                 let pool = &self.pools[&name];
-                let (Some((lease, _)), Some((.., instance))) = (pool.queue.head(), pool.ready.first()) else {
-                    break;
-                };
-                let (lease, instance) = (lease.clone(), *instance);
+                let Some((.., instance)) = pool.ready.first() else { break };
+                let Some(place) = pool.next() else { break };
+                let (lease, instance) = (pool.queue.at(place).lease.clone(), *instance);
                 self.grant(&lease, instance);
             }
         }
@@ -176,11 +180,11 @@ impl Controller {
             draining: None,
         };
         let due = lease.due();
-        let home = lease.pool.clone();
+        let (home, class) = (lease.pool.clone(), lease.class.clone());
         let caller = lease.caller.take();
         let pool = self.pool(&home);
-        pool.queue.leave(place);
-        pool.become_(instance, Life::Leased { lease: id.clone() });
+        pool.dequeue(place, true);
+        pool.become_(instance, Life::Leased { lease: id.clone(), class });
         self.set_instance_timer(instance);
         self.timers.set(Timer::Lease(id.clone()), due);
         self.tell_of_lease(What::LeaseGranted(waited), id, Some(instance));
@@ -212,7 +216,7 @@ impl Controller {
                     // A reload may have lowered the ceiling below what there is.
                     let live = counts.starting + counts.warm + counts.leased;
                     let above = live.saturating_sub(pool.spec.max_instances).min(counts.warm);
-                    scaling::surplus(pool.queue.len(), stock, counts.warm).max(above)
+                    scaling::surplus(pool.askers(), stock, counts.warm).max(above)
                 }
             };
             let first: Vec<_> = self.pools[&name].dispensable().take(many as usize).collect();

@@ -1,8 +1,6 @@
 //! The controller as callers and operators see it. Everything shown is taken from the state that decides:
 //! no figure is kept for showing alone, so none can disagree.
 
-use std::collections::BTreeMap;
-
 use super::Controller;
 use super::budget;
 use super::drain::Drain;
@@ -50,12 +48,9 @@ impl Controller {
         self.view_lease_at(lease, rank)
     }
 
-    /// All leases, newest first. The queues are walked once, not once for each that waits.
+    /// All leases, newest first.
     pub(super) fn view_leases(&self) -> Vec<LeaseView> {
-        let queues = self.pools.values().map(|pool| &pool.queue);
-        let ranks: BTreeMap<_, u32> = queues.flat_map(|queue| queue.leases().zip(1..)).collect();
-        let view = |lease: &Lease| self.view_lease_at(lease, ranks.get(&lease.id).copied().unwrap_or(0));
-        let mut all: Vec<_> = self.leases.values().map(view).collect();
+        let mut all: Vec<_> = self.leases.values().map(|lease| self.view_lease(lease)).collect();
         all.sort_by(|one, other| (other.asked_at, &other.id).cmp(&(one.asked_at, &one.id)));
         all
     }
@@ -153,7 +148,7 @@ impl Controller {
                 LeaseState::Queued {
                     place: rank,
                     starting,
-                    blocked_by: pool.blocked_by.clone().filter(|_| !starting),
+                    blocked_by: pool.obstacle(&lease.class).filter(|_| !starting),
                     deadline: *deadline,
                 }
             }

@@ -27,6 +27,8 @@ impl Why {
     pub const fn code(&self) -> &'static str {
         match self {
             Why::QueueFull { .. } => "queue_full",
+            Why::TenantLimit { .. } => "tenant_limit",
+            Why::HeldBack { .. } => "held_back",
             Why::WaitExpired { .. } => "wait_expired",
             Why::HostDraining => "host_draining",
             Why::PoolDraining => "pool_draining",
@@ -56,6 +58,8 @@ impl Why {
             | Why::MemoryAvailable { need, have } => of(need.get(), have.get(), "bytes"),
             Why::Cpu { need, have } => of(need.get(), have.get(), "millicores"),
             Why::QueueFull { queued, limit } => of(u64::from(*queued) + 1, u64::from(*limit), "requests"),
+            Why::TenantLimit { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "leases"),
+            Why::HeldBack { have, held } => of(u64::from(*held) + 1, u64::from(*have), "slots"),
             Why::MaxInstances { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "instances"),
             Why::UnderPressure { shortage, .. } => {
                 of(shortage.floor.get(), shortage.available.get(), "bytes")
@@ -80,6 +84,12 @@ impl fmt::Display for Why {
         match self {
             Why::QueueFull { queued, limit } => {
                 write!(f, "max_queued is reached: {queued} of {limit} wait")
+            }
+            Why::TenantLimit { have, limit } => {
+                write!(f, "the tenant's max_leases is reached: {have} of {limit}, those that wait included")
+            }
+            Why::HeldBack { have, held } => {
+                write!(f, "{} free, and {held} held back for other classes", many_are(*have, "slot"))
             }
             Why::WaitExpired { waited, blocked_by: None } => write!(f, "waited {}", show_duration(*waited)),
             Why::WaitExpired { waited, blocked_by: Some(why) } => {
@@ -203,6 +213,10 @@ impl fmt::Display for Tier {
 }
 
 /// `1 start`, `2 starts`.
+fn many_are(count: u32, what: &str) -> String {
+    format!("{} {}", many(count, what), if count == 1 { "is" } else { "are" })
+}
+
 fn many(count: u32, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }

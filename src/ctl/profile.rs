@@ -9,7 +9,10 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use super::{Tool, exit};
-use crate::profile::{Effective, Layers, Mistake, Reported, Setting};
+use crate::profile::{
+    Class, ClassName, Effective, HostProfile, Layers, Mistake, Pool, PoolName, Reported, Setting,
+};
+use crate::quantity::show_duration;
 
 /// Origins stand in one column, but not farther to the right than this.
 const ORIGIN_COLUMN: usize = 48;
@@ -20,10 +23,13 @@ impl Tool {
         let layers = Layers::of(files);
         let names: Vec<String> = layers.files()?.iter().map(|file| file.display().to_string()).collect();
         let name = names.join(", ");
+        let mut notes = Vec::new();
         let (mistakes, found) = match layers.read() {
             Ok(Effective { profile, .. }) => {
                 let (pools, classes) = (profile.pools.len(), profile.classes.len());
-                (Vec::new(), format!("{name}: no mistakes; pools: {pools}, classes: {classes}\n"))
+                notes = long_waits(&profile);
+                let told: String = notes.iter().map(|note| format!("note: {note}\n")).collect();
+                (Vec::new(), format!("{told}{name}: no mistakes; pools: {pools}, classes: {classes}\n"))
             }
             Err(Reported::Mistakes(mistakes)) => {
                 let all = mistakes.as_slice();
@@ -39,7 +45,7 @@ impl Tool {
             })
         };
         let rows: Vec<_> = mistakes.iter().map(row).collect();
-        self.print(&json!({ "files": names, "mistakes": rows }), |_| found)?;
+        self.print(&json!({ "files": names, "mistakes": rows, "notes": notes }), |_| found)?;
         Ok(if mistakes.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(exit::PROFILE) })
     }
 
@@ -58,6 +64,37 @@ impl Tool {
         let answer = json!({ "settings": rows, "disabled": disabled });
         self.print(&answer, |_| as_toml(&effective, &settings))
     }
+}
+
+/// The pools in which a request may give up before its share comes to it, and why.
+fn long_waits(profile: &HostProfile) -> Vec<String> {
+    let of_pool = |(name, pool): (&PoolName, &Pool)| {
+        let slow = |(class, its): &(&ClassName, &Class)| {
+            pool.longest_wait(class.as_str()).is_none_or(|bound| bound > its.max_wait)
+        };
+        let slow: Vec<String> = profile
+            .classes
+            .iter()
+            .filter(slow)
+            .map(|(class, its)| format!("{class} (max_wait {})", show_duration(its.max_wait)))
+            .collect();
+        let bound = profile.classes.keys().find_map(|class| pool.longest_wait(class.as_str()));
+        let occupancy = show_duration(pool.longest_occupancy());
+        (!slow.is_empty()).then(|| match bound {
+            Some(bound) => format!(
+                "pool {name}: where leases take until their deadlines, a request may wait for {} until its class has a slot, \
+                 and gives up before: {}; a lease may hold its slot for {occupancy} (start_timeout, max_runtime and \
+                 stop_timeout)",
+                show_duration(bound),
+                slow.join(", ")
+            ),
+            None => format!(
+                "pool {name}: fewer slots (max_instances) than classes, so that none is guaranteed one; a lease may hold its \
+                 slot for {occupancy} (start_timeout, max_runtime and stop_timeout)"
+            ),
+        })
+    };
+    profile.pools.iter().filter_map(of_pool).collect()
 }
 
 fn row(effective: &Effective, setting: &Setting) -> Value {

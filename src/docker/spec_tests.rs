@@ -148,6 +148,7 @@ pub(in crate::docker) fn pool(kind: Kind) -> Pool {
         },
         journal_output: false,
         on_pressure: crate::profile::OnPressure::Keep,
+        classes: BTreeMap::new(),
     }
 }
 

@@ -84,6 +84,23 @@ pub struct HostProfile {
     pub classes: BTreeMap<ClassName, Class>,
     /// What can be lent; at least one.
     pub pools: BTreeMap<PoolName, Pool>,
+    /// Limits of tenants, by the tenant's name; `*` stands for all that have none of their own.
+    pub tenants: BTreeMap<String, TenantLimits>,
+}
+
+impl HostProfile {
+    /// The limits of this tenant.
+    pub fn limits_of(&self, tenant: &str) -> TenantLimits {
+        self.tenants.get(tenant).or_else(|| self.tenants.get("*")).copied().unwrap_or_default()
+    }
+}
+
+/// What one tenant may have: `[tenant.NAME]`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct TenantLimits {
+    /// Leases at once over all pools, waiting ones included; `None` means as many as it likes.
+    pub max_leases: Option<u32>,
 }
 
 /// What concerns the host as a whole: `[host]`.
@@ -131,7 +148,8 @@ pub struct Class {
     pub target_wait: Duration,
     /// The longest wait a caller may ask for, and the wait of one that does not say.
     pub max_wait: Duration,
-    /// How many requests of this class may wait in one pool, beside those for whom it has or makes an instance.
+    /// How many requests of this class each tenant may have waiting in one pool, beside those for whom it has or makes
+    /// an instance.
     pub max_queued: u32,
 }
 
@@ -182,6 +200,40 @@ pub struct Pool {
     pub journal_output: bool,
     /// What becomes of its leases when the host is short of memory.
     pub on_pressure: OnPressure,
+    /// What each class of the host has of its slots.
+    pub classes: BTreeMap<ClassName, PoolClass>,
+}
+
+impl Pool {
+    /// The longest that a lease has its slot, where everything takes until its deadline.
+    pub fn longest_occupancy(&self) -> Duration {
+        let Deadlines { start_timeout, max_runtime, stop_timeout, .. } = self.deadlines;
+        start_timeout.saturating_add(max_runtime).saturating_add(stop_timeout)
+    }
+
+    /// The longest that the only request of a class waits, where everything takes until its deadline and the pool has
+    /// the slots that are guaranteed: `max R + R / g` (see `control`'s `shares`); `None` for a class without a share.
+    pub fn longest_wait(&self, class: &str) -> Option<Duration> {
+        let occupancy = self.longest_occupancy();
+        let guaranteed = self.classes.get(class).is_some_and(|its| its.guaranteed > 0);
+        // Its turn is the first one: one occupancy of a slot of its own, after one of somebody else's.
+        guaranteed.then(|| occupancy.saturating_add(occupancy))
+    }
+}
+
+/// What one class has of a pool's slots: `class.NAME = { share, hold_back }` of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct PoolClass {
+    /// The share of the slots that is guaranteed to it, as it is written.
+    pub share: Option<Permille>,
+    /// Slots that are lent to no other class.
+    pub hold_back: u32,
+    /// The slots that come of its share: it gets them before any class gets more than its own. At least 1, but for a pool
+    /// with fewer slots than there are classes: there all are 0, and classes take turns by their weight.
+    pub guaranteed: u32,
+    /// How often it has its turn beside others, where they take turns; in thousandths.
+    pub weight: u32,
 }
 
 /// What becomes of a pool's leases when the host is short of memory.

@@ -169,17 +169,22 @@ fn host(rng: &mut Rng, whole: bool) -> (String, Bytes, MilliCpu) {
         ];
         let deadlines: String =
             seconds.iter().map(|(key, value)| format!("{key} = \"{value}s\"\n")).collect();
+        let most = min + more + rng.u64(1..=3);
+        let shares = shares(rng, most);
         pools += &format!(
             "[pool.{name}]\nkind = \"{kind}\"\nimage = \"{image}\"\nmemory_expect = \"{expect}MiB\"\n\
              memory_max = \"{}MiB\"\ncpus = \"{}\"\nmax_instances = {}\n\
-             warm = {{ min = {min}, max = {}, max_age = \"{}s\" }}\non_pressure = \"{}\"\n{deadlines}",
+             warm = {{ min = {min}, max = {}, max_age = \"{}s\" }}\non_pressure = \"{}\"\n{deadlines}{shares}",
             2 * expect,
             MilliCpu::new(cpu),
-            min + more + rng.u64(1..=3),
+            most,
             min + more,
             rng.u64(20..=120),
             ["keep", "keep", "interrupt"][rng.usize(0..3)],
         );
+    }
+    if rng.u32(0..3) == 0 {
+        pools += &format!("[tenant.c]\nmax_leases = {}\n", rng.u64(1..=6));
     }
     if rng.u32(0..4) == 0 {
         pools += "[pool.giant]\nkind = \"sandbox\"\nimage = \"i\"\nmemory_max = \"64GiB\"\n\
@@ -203,4 +208,16 @@ fn host(rng: &mut Rng, whole: bool) -> (String, Bytes, MilliCpu) {
         [100, 100, 200][rng.usize(0..3)],
     );
     (host + &classes + &pools, Bytes::mib(total), MilliCpu::new(cores))
+}
+
+/// What one class has of a pool's slots, in some pools; what is held back is no more than it is guaranteed.
+fn shares(rng: &mut Rng, slots: u64) -> String {
+    if slots < 2 || rng.bool() {
+        return String::new();
+    }
+    let share = rng.u64(1..=9);
+    let guaranteed = (slots * share / 10).clamp(1, slots - 1);
+    let class = ["interactive", "batch"][rng.usize(0..2)];
+    let held = if rng.bool() { 0 } else { rng.u64(1..=guaranteed) };
+    format!("class.{class} = {{ share = \"{share}0%\", hold_back = {held} }}\n")
 }

@@ -107,6 +107,14 @@ enum WhyText {
         have: u32,
         limit: u32,
     },
+    TenantLimit {
+        have: u32,
+        limit: u32,
+    },
+    HeldBack {
+        have: u32,
+        held: u32,
+    },
     Starts {
         have: u32,
         limit: u32,

@@ -83,6 +83,8 @@ fn ends() -> Vec<End> {
         Why::MemoryAvailable { need, have },
         Why::Cpu { need: MilliCpu::new(2), have: MilliCpu::new(1) },
         Why::MaxInstances { have: 3, limit },
+        Why::TenantLimit { have: 3, limit },
+        Why::HeldBack { have: 1, held: 1 },
         Why::Starts { have: 3, limit },
         Why::Backoff { failures: 2, last: "boom".into(), until: at(9) },
         Why::NoTelemetry("?".into()),
@@ -275,9 +277,9 @@ fn the_words_of_a_version_are_these() {
     by_caller or caller_gone
     first_use, idle, runtime
     drain, host_lost, pool_removed, pressure
-    queue_full, wait_expired, host_draining, pool_draining, pool_removed, never_fits, memory_promised, memory_available, cpu, max_instances, starts, backoff, no_telemetry, engine_unreachable, not_recorded, under_pressure, cpu_pressure, recovering
+    queue_full, wait_expired, host_draining, pool_draining, pool_removed, never_fits, memory_promised, memory_available, cpu, max_instances, tenant_limit, held_back, starts, backoff, no_telemetry, engine_unreachable, not_recorded, under_pressure, cpu_pressure, recovering
     ");
-    assert_eq!(super::file::MIGRATIONS.len(), 1);
+    assert_eq!(super::file::MIGRATIONS.len(), 2);
 }
 
 /// The file's pages but the first are overwritten, and nothing of them is in memory.

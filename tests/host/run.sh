@@ -14,7 +14,7 @@
 set -euo pipefail
 
 here=$(cd "$(dirname "$0")" && pwd)
-deadline=900 # seconds from the boot to the end, for a machine that is stuck; a busy host may need half of it
+deadline=1500 # seconds from the boot to the end, for a machine that is stuck; a quiet host needs less than half of it
 scratch='' machine='' base='' checks=("${@:-}")
 
 say() { printf '%s\n' "$*"; }

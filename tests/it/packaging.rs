@@ -132,7 +132,7 @@ fn what_is_installed_is_upgraded_and_removed_and_what_was_edited_stays() {
 }
 
 #[test]
-fn the_archive_has_the_files_of_the_package_and_zsh_looks_where_others_look() {
+fn the_archive_has_the_packages_files_with_static_programs_and_zsh_looks_where_others_look() {
     if Command::new("dpkg-deb").arg("--version").output().is_err() {
         return skip("there is no dpkg-deb (Debian's package dpkg)");
     }
@@ -157,8 +157,24 @@ fn the_archive_has_the_files_of_the_package_and_zsh_looks_where_others_look() {
         said(&output)
     };
     done(Command::new("dpkg-deb").args(["--root-owner-group", "--build", "tree", "stoker.deb"]));
+    // A program that asks for a loader, and the least that is one and does not: the header of an ELF file.
+    let programs = folder.join("programs");
+    let linked = |statically: bool| {
+        let program = fs::read(std::env::current_exe().unwrap()).unwrap();
+        put(&programs, "stokerd", "");
+        fs::write(programs.join("stokerd"), if statically { static_program() } else { program }).unwrap();
+    };
+    linked(false);
+    let refused = Command::new("bash")
+        .arg(packaging("tarball.sh"))
+        .args(["stoker.deb", "programs", "refused"])
+        .current_dir(folder)
+        .output()
+        .unwrap();
+    assert!(!refused.status.success() && said(&refused).contains("stokerd is not linked statically"), "{}", said(&refused));
+    linked(true);
     let pack = |to: &str| {
-        let made = done(Command::new("bash").arg(packaging("tarball.sh")).args(["stoker.deb", to]));
+        let made = done(Command::new("bash").arg(packaging("tarball.sh")).args(["stoker.deb", "programs", to]));
         assert_eq!(made.trim(), format!("{to}/stoker-1.2.3-linux-all.tar.gz"));
         folder.join(made.trim())
     };
@@ -176,6 +192,16 @@ fn the_archive_has_the_files_of_the_package_and_zsh_looks_where_others_look() {
             "tree/usr/share/zsh/site-functions/_stokerd"
         ]
     );
+}
+
+/// A header alone: 64 bits, little endian, for x86_64, without segments and sections (elf(5)).
+fn static_program() -> Vec<u8> {
+    let mut header = vec![0; 64];
+    header[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+    for (at, value) in [(16, 2), (18, 62), (20, 1), (52, 64)] {
+        header[at] = value;
+    }
+    header
 }
 
 /// shellcheck finds what a shell says only when it comes to the line.

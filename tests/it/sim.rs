@@ -29,8 +29,10 @@ const ENDS: [&str; 15] = [
     "pool_draining",
     "pool_removed",
 ];
-const LIMITS: [&str; 18] = [
+const LIMITS: [&str; 20] = [
     "queue_full",
+    "tenant_limit",
+    "held_back",
     "wait_expired",
     "host_draining",
     "pool_draining",

@@ -167,6 +167,7 @@ fn how_the_mistakes_of_a_profile_look() {
     --- exit code 78
     "#);
     insta::assert_snapshot!(good.whole(), @r#"
+    note: pool sandbox: where leases take until their deadlines, a request may wait for 2h 2m 10s until its class has a slot, and gives up before: batch (max_wait 1h), interactive (max_wait 30s); a lease may hold its slot for 1h 1m 5s (start_timeout, max_runtime and stop_timeout)
     good.toml: no mistakes; pools: 1, classes: 2
     "#);
 }

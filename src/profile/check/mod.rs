@@ -10,6 +10,7 @@
 mod fields;
 mod pool;
 pub(super) mod shape;
+mod shares;
 #[cfg(test)]
 pub(super) mod tests;
 
@@ -24,7 +25,7 @@ use crate::profile::check::pool::Written;
 use crate::profile::effective::Effective;
 use crate::profile::mistake::{Mistake, Place, Source, Wrong};
 use crate::profile::tree::{Tree, quote};
-use crate::profile::{Amount, Class, ClassName, Host, HostProfile, Mistakes, PoolName};
+use crate::profile::{Amount, Class, ClassName, Host, HostProfile, Mistakes, PoolName, TenantLimits};
 use crate::quantity::{Bytes, MilliCpu, Permille};
 
 /// The largest file that is read as a profile. As many pools as allowed, with every key and its
@@ -36,6 +37,9 @@ const MOST_POOLS: usize = 64;
 
 /// Most classes of a host. Each is another queue in each pool.
 const MOST_CLASSES: usize = 32;
+
+/// Most tenants with limits of their own.
+const MOST_TENANTS: usize = 1024;
 
 /// The largest amount of memory any key takes: more than any host has, and far from overflowing a sum.
 pub(super) const MOST_MEMORY: Bytes = Bytes::mib(16 << 20);
@@ -122,6 +126,7 @@ fn profile(tree: &Tree, notes: &Notes) -> Option<HostProfile> {
     let class_tables = root.section("class", "[class.interactive]");
     let class_names = class_names(class_tables.as_ref());
     let classes = classes(class_tables);
+    let tenants = tenants(root.section("tenant", "[tenant.alice]"));
     let pool_tables = root.section("pool", "[pool.chromium]");
     // A pool section that is no table at all was noted as such.
     if pool_tables.as_ref().map_or(!root.has("pool"), |pools| pools.len() == 0) {
@@ -147,7 +152,7 @@ fn profile(tree: &Tree, notes: &Notes) -> Option<HostProfile> {
             tables.note(Wrong::new(wrong));
         }
     }
-    complete.then_some(HostProfile { host, classes, pools })
+    complete.then_some(HostProfile { host, classes, pools, tenants })
 }
 
 fn host(fields: Option<Fields<'_>>) -> Host {
@@ -235,6 +240,31 @@ fn class(mut fields: Fields<'_>, default: Class) -> Class {
     let max_queued = fields.read("max_queued", shape::count(1..=100_000)).or(default.max_queued).value;
     fields.finish();
     Class { target_wait: target.value, max_wait: max.value, max_queued }
+}
+
+fn tenants(tables: Option<Fields<'_>>) -> BTreeMap<String, TenantLimits> {
+    let Some(tables) = tables else { return BTreeMap::new() };
+    limit_count(&tables, MOST_TENANTS, "tenants");
+    let mut tenants = BTreeMap::new();
+    for (name, mut fields) in tables.sections("[tenant.alice]") {
+        tables.name_is_right(name, tenant_name);
+        let max_leases = fields.read("max_leases", shape::count(1..=100_000)).map(Some).or(None).value;
+        fields.finish();
+        if max_leases.is_some() {
+            tenants.insert(name.to_owned(), TenantLimits { max_leases });
+        }
+    }
+    tenants
+}
+
+/// The rule for names of tenants, which are users of this machine.
+fn tenant_name(name: &str) -> Result<(), Wrong> {
+    let body = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-' | '.' | '@' | '$');
+    if name == "*" || (!name.is_empty() && name.len() <= 256 && name.chars().all(body)) {
+        return Ok(());
+    }
+    let expected = "the name of a user of this machine, or \"*\" for all others";
+    Err(Wrong::new(format!("expected {expected}, found {}", quote(name))))
 }
 
 /// The rule for names of pools and classes, which stand in labels, container names and metrics.

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::profile::check::fields::{Fields, Given, nearest};
 use crate::profile::check::shape::{self, spell_size, spell_time};
-use crate::profile::check::{DAY, MOST_CORES, MOST_MEMORY};
+use crate::profile::check::{DAY, MOST_CORES, MOST_MEMORY, shares};
 use crate::profile::mistake::Wrong;
 use crate::profile::tree::{Data, Value, quote};
 use crate::profile::{ClassName, Deadlines, Kind, Network, OnPressure, Pool, Probe, Template, Warm};
@@ -90,6 +90,7 @@ fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool
     let memory = memory(&mut fields, kind);
     let template = template(&mut fields, kind, memory.max, memory.shm, memory.tmpfs);
     let (warm, max_instances) = stock(&mut fields);
+    let shares = shares::of(&mut fields, classes, max_instances);
     let deadlines = deadlines(&mut fields);
     // It is the callers' words and the journal is the operator's: nothing goes there unasked.
     let journal_output = fields.read("journal_output", shape::flag).or(false).value;
@@ -109,23 +110,29 @@ fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool
         deadlines,
         journal_output,
         on_pressure,
+        classes: shares,
     })
 }
 
 fn default_class(fields: &mut Fields<'_>, classes: &BTreeSet<String>) -> ClassName {
     let class = |value: &Value| {
         let Data::Text(name) = &value.data else { return Err(shape::unexpected(value, "a class's name")) };
-        if classes.contains(name) {
-            return Ok(ClassName::new(name.as_str()));
-        }
-        let hint = match nearest(name, classes.iter().map(String::as_str)) {
-            Some(near) => format!("did you mean \"{near}\"?"),
-            None => format!("there are {}", classes.iter().map(|c| quote(c)).collect::<Vec<_>>().join(", ")),
-        };
-        Err(Wrong::new(format!("there is no class {}", quote(name))).hint(hint))
+        is_class(name, classes).map(|()| ClassName::new(name.as_str()))
     };
     // Whoever does not say is taken for a person who waits: the strictest expectation.
     fields.read("default_class", class).or(ClassName::new("interactive")).value
+}
+
+/// Whether the host has a class of this name.
+pub(super) fn is_class(name: &str, classes: &BTreeSet<String>) -> Result<(), Wrong> {
+    if classes.contains(name) {
+        return Ok(());
+    }
+    let hint = match nearest(name, classes.iter().map(String::as_str)) {
+        Some(near) => format!("did you mean \"{near}\"?"),
+        None => format!("there are {}", classes.iter().map(|c| quote(c)).collect::<Vec<_>>().join(", ")),
+    };
+    Err(Wrong::new(format!("there is no class {}", quote(name))).hint(hint))
 }
 
 /// All that is memory in a pool.

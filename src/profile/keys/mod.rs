@@ -20,7 +20,7 @@ use crate::quantity::{Bytes, MilliCpu, Permille};
 /// A key of the profile.
 #[derive(Debug, Clone, Copy)]
 pub struct Key {
-    /// The table it belongs to: `host`, `class.NAME` or `pool.NAME`.
+    /// The table it belongs to: `host`, `class.NAME`, `tenant.NAME` or `pool.NAME`.
     pub table: &'static str,
     /// Its name there, dotted where it is in a table of its own.
     pub name: &'static str,
@@ -157,6 +157,7 @@ const MOST_SHARE: Permille = Permille::new(950);
 
 const HOST: &str = "host";
 const CLASS: &str = "class.NAME";
+const TENANT: &str = "tenant.NAME";
 const POOL: &str = "pool.NAME";
 
 /// All of them, in the order in which they are read.
@@ -230,8 +231,17 @@ pub const KEYS: &[Key] = &[
         name: "max_queued",
         range: Range::Count(1, 100_000),
         usual: Usual::ByClass { interactive: "200", batch: "5000", other: "1000" },
-        meaning: "How many may wait in one pool, beside those for whom an instance is there or can be started.",
+        meaning: "How many each tenant may have waiting in one pool, beside those for whom an instance is there or can be \
+                  started.",
         reason: "More would not be served within max_wait. Each costs a few KiB of the daemon's memory.",
+    },
+    Key {
+        table: TENANT,
+        name: "max_leases",
+        range: Range::Count(1, 100_000),
+        usual: Usual::Open("as many as it likes", "50"),
+        meaning: "Leases that this tenant may have at once over all pools, waiting ones included.",
+        reason: "Tenants take turns, so that a limit is needed only where one must not hold what others will want.",
     },
     Key {
         table: POOL,
@@ -468,5 +478,23 @@ pub const KEYS: &[Key] = &[
         usual: both("\"keep\""),
         meaning: "What becomes of its leases when the host is short of memory: they go on, or may be interrupted after all that is warm.",
         reason: "Work that is under way is what the host is there for. At the critical level one that holds more than memory_expect may go all the same.",
+    },
+    Key {
+        table: POOL,
+        name: "class.interactive.share",
+        range: Range::Share(Permille::new(1), Permille::new(1000)),
+        usual: Usual::Open("one slot, and what others leave", "\"60%\""),
+        meaning: "The share of max_instances that this class, or another one of the host's, is guaranteed: while it waits, \
+                  none gets more than its own share before it has this.",
+        reason: "What nobody waits for is lent to any class. Every class has one slot at least, so that none is starved; \
+                 with fewer slots than classes they take turns, by their shares.",
+    },
+    Key {
+        table: POOL,
+        name: "class.interactive.hold_back",
+        range: Range::Count(0, MOST_INSTANCES),
+        usual: both("0"),
+        meaning: "Slots of max_instances that are lent to no other class, even while nobody of this one waits.",
+        reason: "A guarantee is met when the next lease ends; where that is too late, slots are kept free.",
     },
 ];

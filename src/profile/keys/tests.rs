@@ -147,9 +147,16 @@ fn every_word_is_known_and_no_other() {
 /// The parser lists the keys it knows when asked for one that is like none of them.
 #[test]
 fn the_parser_knows_these_keys_and_no_others() {
-    for (table, sub) in
-        [(HOST, ""), (HOST, "reserve"), (CLASS, ""), (POOL, ""), (POOL, "warm"), (POOL, "probe")]
-    {
+    for (table, sub) in [
+        (HOST, ""),
+        (HOST, "reserve"),
+        (CLASS, ""),
+        (TENANT, ""),
+        (POOL, ""),
+        (POOL, "warm"),
+        (POOL, "probe"),
+        (POOL, "class.interactive"),
+    ] {
         let path = format!("{}{}{sub}", table.replace("NAME", "p"), if sub.is_empty() { "" } else { "." });
         let text = format!("{path}.qqqqqqqqqqqqqqqq = 1\npool.p.kind = 'browser'\npool.p.image = 'i'\n");
         let mistakes = check("host.toml", &text).unwrap_err();

@@ -291,7 +291,7 @@ impl Judge {
         }
     }
 
-    /// No more of a class wait in a pool than may, beside those for whom starts were under way or could be.
+    /// No more of a tenant's wait in a class and pool than may, beside those for whom starts were under way or could be.
     fn see_queued(&self, lease: &LeaseId) -> Found {
         let Known { request, .. } = &self.leases[lease];
         let pool = &self.profile.pools[&request.pool];
@@ -301,6 +301,7 @@ impl Judge {
             let known = &self.leases[*id];
             known.granted.is_none()
                 && known.request.pool == request.pool
+                && known.request.tenant == request.tenant
                 && class(&known.request) == class_of_it
         };
         let many = self.live.iter().filter(waits).count();
@@ -309,7 +310,10 @@ impl Judge {
         let starts = |seen: &&Seen| seen.pool == request.pool && !(seen.ready || seen.stop || seen.gone);
         let starting = self.instances.values().filter(starts).count();
         let most = class.max_queued as usize + starting.max(pool.max_instances as usize);
-        hold(many <= most, || format!("{many} of class {class_of_it} wait in {}, {most} may", request.pool))
+        hold(many <= most, || {
+            let (tenant, pool) = (&request.tenant, &request.pool);
+            format!("{many} of {tenant} in class {class_of_it} wait in {pool}, {most} may")
+        })
     }
 
     /// Whether an instance is not of its pool's newest template.

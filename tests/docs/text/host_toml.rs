@@ -32,6 +32,13 @@ pub(crate) fn host_toml() -> String {
     text.push_str("\n#[class.batch]\n");
     of("class.NAME").for_each(|key| text.push_str(&line(key, |it| default(it, "", "batch"))));
     text.push_str(&prose(
+        "\nWhat one tenant may have; \"*\" stands for all that have no table of their own.",
+    ));
+    text.push_str("\n#[tenant.\"*\"]\n");
+    for key in of("tenant.NAME") {
+        text.push_str(&format!("\n{}{}", told(key), line(key, |it| default(it, "", ""))));
+    }
+    text.push_str(&prose(
         "\nWhat can be lent: instances of one image with one set of limits. This one is a sandbox.",
     ));
     text.push_str("\n#[pool.python]\n");

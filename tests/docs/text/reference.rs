@@ -103,6 +103,12 @@ pub(super) fn stoker_host() -> String {
              -, beginning with a letter.",
         ),
         (
+            "[tenant.NAME]",
+            "tenant.NAME",
+            "What one tenant may have. NAME is the user that calls, or uid-N for one without a name; \"*\" stands for all \
+             that have no table of their own.",
+        ),
+        (
             "[pool.NAME]",
             "pool.NAME",
             "Instances of one image with one set of limits, spelled like a class. At least one is required.",

@@ -11,7 +11,7 @@
 //! created | started | ready | gone i1      exited i1 CODE   probed i1 yes|no   unstoppable i1 WHY
 //! ceilings refused WHY
 //! failed i1 image | died CODE | engine WHY
-//! acquire r1 POOL [class=] [wait=] [runtime=] [idle=] [async]     acquire r1..r9 POOL: several
+//! acquire r1 POOL [class=] [tenant=] [wait=] [runtime=] [idle=] [async]     acquire r1..r9 POOL: several
 //! get r1 [executing|ended WAIT] [as w1]    hangup r1|w1     active r1 [at=TIME]
 //! use | release | cancel | undelivered | overran r1         renew r1 TIME
 //! leases | pools | host | drain SCOPE WINDOW | undrain SCOPE | reload PROFILE
@@ -208,6 +208,7 @@ fn acquire(name: &str, pool: &str, options: &[&str]) -> Result<Said, Wrong> {
     for option in options {
         match option.split_once('=').unwrap_or((option, "")) {
             ("class", class) => acquire.class = Some(ClassName::new(class)),
+            ("tenant", tenant) => acquire.tenant = Tenant(tenant.into()),
             ("wait", wait) => acquire.wait = Some(duration(wait)?),
             ("runtime", time) => acquire.max_runtime = Some(duration(time)?),
             ("idle", time) => acquire.idle_timeout = Some(duration(time)?),

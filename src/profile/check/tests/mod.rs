@@ -50,6 +50,14 @@ max_runtime = "2h 30m"
 stop_timeout = "10s"
 journal_output = true
 on_pressure = "interrupt"
+class.interactive = { share = "60%", hold_back = 8 }
+class.nightly.share = "12.5%"
+
+[tenant.alice]
+max_leases = 20
+
+[tenant."*"]
+max_leases = 5
 
 [pool.python]
 kind = "sandbox"

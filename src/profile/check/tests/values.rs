@@ -53,8 +53,22 @@ fn every_key_arrives() {
     max_runtime: 9000s
     stop_timeout: 10s }
     journal_output: true
-    on_pressure: Interrupt }
+    on_pressure: Interrupt
+    classes: {ClassName("batch"): PoolClass { share: None
+    hold_back: 0
+    guaranteed: 1
+    weight: 275 }
+    ClassName("interactive"): PoolClass { share: Some(Permille(600))
+    hold_back: 8
+    guaranteed: 36
+    weight: 600 }
+    ClassName("nightly"): PoolClass { share: Some(Permille(125))
+    hold_back: 0
+    guaranteed: 7
+    weight: 125 }} }
     "#);
+    let limits = ["alice", "bob"].map(|tenant| profile.limits_of(tenant).max_leases);
+    assert_eq!(limits, [Some(20), Some(5)]);
     assert_eq!(
         profile.pools["python"].template.probe,
         Probe::Command(["python3", "-c", "pass"].map(String::from).into())
@@ -90,7 +104,15 @@ fn defaults_by_kind() {
     max_runtime: 3600s
     stop_timeout: 5s }
     journal_output: false
-    on_pressure: Keep }
+    on_pressure: Keep
+    classes: {ClassName("batch"): PoolClass { share: None
+    hold_back: 0
+    guaranteed: 1
+    weight: 500 }
+    ClassName("interactive"): PoolClass { share: None
+    hold_back: 0
+    guaranteed: 1
+    weight: 500 }} }
     "#);
     insta::assert_snapshot!(flat(&pool(SANDBOX)), @r#"
     Pool { kind: Sandbox
@@ -119,7 +141,15 @@ fn defaults_by_kind() {
     max_runtime: 3600s
     stop_timeout: 5s }
     journal_output: false
-    on_pressure: Keep }
+    on_pressure: Keep
+    classes: {ClassName("batch"): PoolClass { share: None
+    hold_back: 0
+    guaranteed: 1
+    weight: 500 }
+    ClassName("interactive"): PoolClass { share: None
+    hold_back: 0
+    guaranteed: 1
+    weight: 500 }} }
     "#);
 }
 
