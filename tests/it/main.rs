@@ -30,6 +30,7 @@ mod scenario;
 mod service;
 mod shutdown;
 mod sim;
+mod simulate;
 mod tidy;
 mod tool;
 mod units;

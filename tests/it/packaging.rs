@@ -171,10 +171,15 @@ fn the_archive_has_the_packages_files_with_static_programs_and_zsh_looks_where_o
         .current_dir(folder)
         .output()
         .unwrap();
-    assert!(!refused.status.success() && said(&refused).contains("stokerd is not linked statically"), "{}", said(&refused));
+    assert!(
+        !refused.status.success() && said(&refused).contains("stokerd is not linked statically"),
+        "{}",
+        said(&refused)
+    );
     linked(true);
     let pack = |to: &str| {
-        let made = done(Command::new("bash").arg(packaging("tarball.sh")).args(["stoker.deb", "programs", to]));
+        let made =
+            done(Command::new("bash").arg(packaging("tarball.sh")).args(["stoker.deb", "programs", to]));
         assert_eq!(made.trim(), format!("{to}/stoker-1.2.3-linux-all.tar.gz"));
         folder.join(made.trim())
     };

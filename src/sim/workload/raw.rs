@@ -361,14 +361,9 @@ impl Rules<'_> {
         let RawLaw { law, mean, sigma, alpha, most } = raw.get_ref();
         let at = raw.span();
         let lognormal = *law == RawForm::Lognormal;
-        self.hold(
-            lognormal == sigma.is_some(),
-            &at,
-            key,
-            "`sigma` belongs to a lognormal law, and to no other",
-        );
+        self.hold(lognormal == sigma.is_some(), &at, key, "a lognormal law has a `sigma`, and no other has");
         let pareto = *law == RawForm::Pareto;
-        self.hold(pareto == alpha.is_some(), &at, key, "`alpha` belongs to a pareto law, and to no other");
+        self.hold(pareto == alpha.is_some(), &at, key, "a pareto law has an `alpha`, and no other has");
         let (sigma, alpha) = (sigma.unwrap_or(1.0), alpha.unwrap_or(2.0));
         self.hold((0.0..=5.0).contains(&sigma), &at, key, "expected a `sigma` of 0 to 5");
         let right = alpha > 1.0 && alpha <= 100.0;
