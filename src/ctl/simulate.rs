@@ -16,6 +16,9 @@ use crate::quantity::{Bytes, show_duration};
 use crate::sim::workload::Workload;
 use crate::sim::{Game, Outcome, play, plot};
 
+/// The longest line of names with their counts.
+const LINE: usize = 88;
+
 /// What is simulated.
 #[derive(Debug, Args)]
 pub(super) struct Simulate {
@@ -148,12 +151,19 @@ fn table(outcome: &Outcome) -> String {
     text
 }
 
-/// Names with their counts, the most first.
+/// Names with their counts, the most first; as many a line as people read.
 fn listed(counts: &std::collections::BTreeMap<String, u64>) -> String {
     let mut all: Vec<(&String, &u64)> = counts.iter().collect();
     all.sort_by_key(|(_, many)| std::cmp::Reverse(**many));
-    let all: Vec<String> = all.into_iter().map(|(name, many)| format!("{name} {many}")).collect();
-    if all.is_empty() { "-".into() } else { all.join(", ") }
+    let mut lines: Vec<String> = Vec::new();
+    for (name, many) in all {
+        let item = format!("{name} {many}");
+        match lines.last_mut() {
+            Some(line) if line.len() + item.len() < LINE => line.push_str(&format!(", {item}")),
+            Some(_) | None => lines.push(item),
+        }
+    }
+    if lines.is_empty() { "-".into() } else { lines.join(&format!(",\n{:14}", "")) }
 }
 
 fn share(part: u64, whole: u64) -> String {

@@ -187,8 +187,9 @@ impl World {
     /// Nothing moves for so long, and the clock goes on: what was to happen happens so much later.
     pub(super) fn sleep(&mut self, lasting: Duration) {
         self.now = self.now.after(lasting);
-        let later =
-            |((at, order), happening): ((Instant, u64), Happening)| ((at.after(lasting), order), happening);
+        let later = |((at, order), happening): ((Instant, u64), Box<Happening>)| {
+            ((at.after(lasting), order), happening)
+        };
         self.heap = std::mem::take(&mut self.heap).into_iter().map(later).collect();
     }
 }

@@ -123,7 +123,7 @@ struct World {
     rng: Rng,
     now: Instant,
     /// What happens, by its time and then in the order in which it was decided.
-    heap: BTreeMap<(Instant, u64), Happening>,
+    heap: BTreeMap<(Instant, u64), Box<Happening>>,
     decided: u64,
     controller: Controller,
     /// The run of the daemon.
@@ -399,7 +399,7 @@ impl World {
 
     fn at(&mut self, at: Instant, happening: Happening) {
         self.decided += 1;
-        self.heap.insert((at, self.decided), happening);
+        self.heap.insert((at, self.decided), Box::new(happening));
     }
 
     fn soon(&mut self, wait: Duration, happening: Happening) {
@@ -425,7 +425,7 @@ impl World {
             self.now = due;
             if next == Some(due) {
                 let (_, happening) = self.heap.pop_first().expect("it was seen just now");
-                self.happen(happening)?;
+                self.happen(*happening)?;
             } else {
                 self.hear(Input::Tick)?;
             }

@@ -135,12 +135,13 @@ impl World {
         written.into_iter().for_each(|batch| self.store.write(batch));
         self.store.queue.clear();
         for (at, happening) in std::mem::take(&mut self.heap) {
+            let happening = *happening;
             if let Happening::Engine(id, step) = happening {
                 if let Some(step) = self.outlives(id, step) {
-                    self.heap.insert(at, Happening::Engine(id, step));
+                    self.heap.insert(at, Box::new(Happening::Engine(id, step)));
                 }
             } else if !matches!(happening, Happening::Word(_) | Happening::Listed(_) | Happening::Store) {
-                self.heap.insert(at, happening);
+                self.heap.insert(at, Box::new(happening));
             }
         }
         for (_, open) in std::mem::take(&mut self.open) {

@@ -157,9 +157,10 @@ impl Tally {
         class.waiting.remove(&request);
         class.refused += 1;
         self.left += u64::from(leaves);
-        let waited_for = match why {
-            Why::WaitExpired { blocked_by, .. } => blocked_by.as_ref().map(|why| why.code()),
-            _ => None,
+        let waited_for = if let Why::WaitExpired { blocked_by: Some(limit), .. } = why {
+            Some(limit.code())
+        } else {
+            None
         };
         *self.refusals.entry((why.code(), waited_for)).or_default() += 1;
     }
@@ -195,7 +196,7 @@ impl World {
         let oldest = |class: &OfClass| class.waiting.first().map_or(Duration::ZERO, |(at, _)| now.since(*at));
         point.ages = tally.classes.iter().map(|(name, class)| (name.clone(), oldest(class))).collect();
         tally.promised = tally.promised.max(point.promised);
-        let stretch = now.as_nanos() / tally.series.every.as_nanos().max(1) as u64;
+        let stretch = now.since(Instant::BOOT).as_nanos() / tally.series.every.as_nanos();
         if let Some(place) = usize::try_from(stretch).ok().and_then(|at| tally.series.points.get_mut(at)) {
             match place {
                 Some(before) => before.raise(point),

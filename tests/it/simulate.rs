@@ -14,9 +14,9 @@ use crate::host::{Said, stokerctl};
 /// Each workload that is shipped, the profile that it is for, and how much of it is played here, in minutes.
 const SHIPPED: [(&str, &str, u64); 4] = [
     ("bad-day", "dev", 60),
-    ("evaluation", "sandbox-64g", 8),
-    ("heavy-pages", "browser-64g", 60),
-    ("mixed-day", "mixed-256g", 35),
+    ("evaluation", "sandbox-64g", 7),
+    ("heavy-pages", "browser-64g", 55),
+    ("mixed-day", "mixed-256g", 20),
 ];
 
 fn root() -> PathBuf {
