@@ -109,6 +109,10 @@
 //!   drain does, because memory that is short is short now.
 //! - The values of cgroups are read by parsers of our own on files that stay open. `cgroups-rs` says which
 //!   hierarchy there is and where; its values are zero where a file is missing, and zero is not unknown.
+//! - Only warm ones are stopped as too many, and those that are being started count for none of it: one that is warm is worth
+//!   more than one that may fail. A single request is no burst.
+//! - `hold_back` is counted in slots of `max_instances` and not in what memory would allow: what a start finds changes with each
+//!   sample, and what is kept free must not flap with it.
 //! - What a tenant may have waiting (`max_queued`) is bounded for each by itself: a bound that all share would need a second
 //!   one to keep one tenant from filling it.
 //! - The envelope of an instance is what the profile declares; one that has outgrown it counts with its limit.

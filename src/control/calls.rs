@@ -12,6 +12,7 @@ use super::message::{
     Reply, Scope, Tenant, Verdict, WaitFor, What, Why,
 };
 use super::queue::Waiting;
+use super::scaling;
 use super::timer::Timer;
 use crate::profile::{Class, ClassName, PoolName};
 use crate::quantity::Instant;
@@ -120,14 +121,46 @@ impl Controller {
         if let Verdict::Refuse(why) = verdict {
             return self.refuse(call, request, class_name, why);
         }
-        let now = self.now;
+        let asynchronous = request.asynchronous;
+        let id = self.enter(call, request, (class_name, &class), wait);
+        if verdict == Verdict::Wait {
+            self.tell_of_lease(What::LeaseQueued, &id, None);
+        }
+        if !asynchronous {
+            self.calls.insert(call, id.clone());
+        }
+        if let Verdict::Grant(_) = verdict {
+            // Before anybody looks at its deadline: one that may not wait need not.
+            self.serve_all();
+        }
+        if asynchronous {
+            // The answer tells what the request has led to: a grant, a start, or what is in its way.
+            self.settle();
+            if matches!(self.leases[&id].state, State::Queued { .. }) {
+                self.record_promise(&id, Some(call));
+            } else {
+                self.records.promised_to(&id, call);
+            }
+            self.show(call, &id);
+        }
+    }
+
+    /// Puts a request into its pool's queue, as a lease that waits.
+    fn enter(
+        &mut self,
+        call: CallId,
+        request: Acquire,
+        (class_name, class): (ClassName, &Class),
+        wait: Duration,
+    ) -> LeaseId {
+        let (now, tenant) = (self.now, request.tenant);
         let pool = self.pool(&request.pool);
-        let warm = pool.spec.warm.clone();
-        pool.demand.arrived(now, &warm);
+        pool.demand.arrived(now, &class_name, scaling::runtime(&pool.spec));
+        pool.plan.touch();
         let waiting = Waiting {
             lease: request.lease.clone(),
             class: class_name.clone(),
-            tenant: request.tenant.clone(),
+            tenant: tenant.clone(),
             asked: now,
         };
         let place = pool.queue.join(waiting, now.after(class.target_wait));
@@ -139,7 +172,7 @@ impl Controller {
             kind: pool.spec.kind,
             pool: request.pool,
             class: class_name,
-            tenant: request.tenant,
+            tenant: tenant.clone(),
             asked_at: now,
             caller: (!request.asynchronous).then_some(call),
             watchers: Vec::new(),
@@ -149,29 +182,9 @@ impl Controller {
         };
         let before = self.leases.insert(id.clone(), lease);
         assert!(before.is_none(), "lease names are drawn and never come twice");
-        let tenant = self.leases[&id].tenant.clone();
         self.count_live(&tenant);
         self.timers.set(Timer::Lease(id.clone()), deadline);
-        if verdict == Verdict::Wait {
-            self.tell_of_lease(What::LeaseQueued, &id, None);
-        }
-        if !request.asynchronous {
-            self.calls.insert(call, id.clone());
-        }
-        if let Verdict::Grant(_) = verdict {
-            // Before anybody looks at its deadline: one that may not wait need not.
-            self.serve_all();
-        }
-        if request.asynchronous {
-            // The answer tells what the request has led to: a grant, a start, or what is in its way.
-            self.settle();
-            if matches!(self.leases[&id].state, State::Queued { .. }) {
-                self.record_promise(&id, Some(call));
-            } else {
-                self.records.promised_to(&id, call);
-            }
-            self.show(call, &id);
-        }
+        id
     }
 
     /// Whether a tenant has as many leases as it may.

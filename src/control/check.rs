@@ -94,6 +94,12 @@ impl Controller {
         for class in pool.spec.classes.keys() {
             let its = |instance: &&Instance| matches!(&instance.life, Life::Leased { class: its, .. } if its == class);
             let (counted, lent) = (pool.lent(class), pool.instances.values().filter(its).count());
+            ensure(pool.demand.has(class) == counted, || {
+                format!(
+                    "{name}: class {class} has {counted} slots, demand knows of {}",
+                    pool.demand.has(class)
+                )
+            })?;
             ensure(counted as usize == lent, || {
                 format!("{name}: class {class} has {lent} slots, counted {counted}")
             })?;
@@ -110,7 +116,7 @@ impl Controller {
     /// A start that is wanted and not made has a reason, and one that waits for a time is woken up then.
     fn check_starts(&self, pool: &Pool) -> Result<(), Broken> {
         let name = &pool.name;
-        let wanted = placement::urgency(pool, self.now);
+        let wanted = placement::urgency(pool);
         ensure(wanted.is_none() || pool.blocked_by.is_some(), || {
             format!("{name} wants a start for {wanted:?}, and nothing keeps it from it")
         })?;

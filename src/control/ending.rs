@@ -26,7 +26,7 @@ impl Controller {
     pub(super) fn end_lease_for(&mut self, id: &LeaseId, end: End, stop: StopReason) {
         let now = self.now;
         let lease = self.leases.get_mut(id).expect("only known leases are ended");
-        let home = lease.pool.clone();
+        let (home, class) = (lease.pool.clone(), lease.class.clone());
         let mut used = None;
         let granted_at = match lease.state {
             State::Ended { .. } => return,
@@ -51,7 +51,9 @@ impl Controller {
         }
         self.answer_watchers(id);
         if let Some(instance) = used {
-            self.pool(&home).ends.note(now);
+            let pool = self.pool(&home);
+            pool.ends.note(now);
+            pool.demand.returned(now, &class, true);
             self.stop_instance(instance, stop);
         }
         self.forget_ended();

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use super::message::Made;
 use crate::profile::{ClassName, Deadlines, Network, Pool, Probe, Template, Warm};
-use crate::quantity::Bytes;
+use crate::quantity::{Bytes, Permille};
 
 impl Made {
     /// What counts of this.
@@ -53,7 +53,10 @@ impl Made {
                 probe,
             },
             memory_expect: self.memory_expect,
-            warm: Warm { min: 0, max: 0, max_age: Duration::ZERO },
+            expect_runtime: Duration::ZERO,
+            target_utilization: Permille::new(1000),
+            miss_target: Permille::new(1000),
+            warm: Warm { min: 0, max: 0, max_age: Duration::ZERO, keep: Duration::ZERO },
             max_instances: 0,
             deadlines: Deadlines {
                 start_timeout: Duration::ZERO,

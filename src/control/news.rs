@@ -168,11 +168,13 @@ impl Controller {
         let home = self.homes[&id].clone();
         let pool = self.pool(&home);
         let instance = &pool.instances[&id];
-        let took = now.since(instance.born);
+        let (took, wanted) = (now.since(instance.born), instance.wanted);
         let (life, what) = match instance.life {
             Life::Starting { .. } => {
                 let life = pool.warm_life(id, now);
                 pool.last_start = Some(took);
+                pool.demand.started(now.since(wanted));
+                pool.plan.touch();
                 pool.fortune.succeeded();
                 (life, What::InstanceWarm(took))
             }

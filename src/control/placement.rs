@@ -23,11 +23,11 @@ pub(super) enum Urgency {
 }
 
 /// How much this pool wants another start now, if at all; a closed one wants none.
-pub(super) fn urgency(pool: &Pool, now: Instant) -> Option<Urgency> {
+pub(super) fn urgency(pool: &Pool) -> Option<Urgency> {
     if pool.is_closed() {
         return None;
     }
-    let stock = pool.stock(now);
+    let stock = pool.stock();
     let (warm, starting) = (pool.counts.warm, pool.counts.starting);
     let askers = pool.askers();
     if scaling::starts_wanted(askers, stock, warm, starting) == 0 {

@@ -24,12 +24,14 @@ use std::time::Duration;
 
 use super::advice::Ends;
 use super::budget::Promised;
+use super::demand::Demand;
 use super::drain::Drain;
 use super::envelope::Share;
+use super::fortune::Fortune;
 use super::host::Figure;
 use super::message::{InstanceId, LeaseId, Process, StopReason, Why};
 use super::queue::{Place, Queue};
-use super::scaling::{Demand, Fortune};
+use super::scaling::{Held, Plan, Terms};
 use super::shares::{Shares, Slots};
 use crate::profile::{self, ClassName, PoolName};
 use crate::quantity::{Bytes, Instant};
@@ -56,6 +58,11 @@ pub(super) struct Pool {
     pub(super) queue: Queue,
     shares: Shares,
     pub(super) demand: Demand,
+    pub(super) plan: Plan,
+    /// What of stock was wanted lately.
+    pub(super) held: Held,
+    /// Since when a wanted start waits for one of the host's few.
+    pub(super) kept_since: Option<Instant>,
     pub(super) fortune: Fortune,
     /// When its leases ended lately, for the estimate of when to come back.
     pub(super) ends: Ends,
@@ -93,6 +100,8 @@ pub(super) struct Instance {
     pub(super) made_known: bool,
     /// When its start was ordered.
     pub(super) born: Instant,
+    /// When its start was wanted, which may be before.
+    pub(super) wanted: Instant,
     /// When its container was first known to exist; a listing from before says nothing about it.
     pub(super) exists_since: Option<Instant>,
     /// When its first process was first known to run, which is later; a listing from before may have seen
@@ -153,6 +162,9 @@ impl Pool {
             queue: Queue::default(),
             shares: Shares::default(),
             demand: Demand::default(),
+            plan: Plan::default(),
+            held: Held::default(),
+            kept_since: None,
             fortune: Fortune::default(),
             ends: Ends::default(),
             last_start: None,
@@ -171,6 +183,7 @@ impl Pool {
             made: Arc::clone(&self.spec),
             made_known: true,
             born: now,
+            wanted: self.kept_since.take().unwrap_or(now),
             exists_since: None,
             runs_since: None,
             memory: Figure::default(),
@@ -396,9 +409,14 @@ impl Pool {
         self.removed || self.drain().is_some()
     }
 
+    /// What the equations of its stock come to now.
+    pub(super) fn terms(&self) -> Terms {
+        self.plan.terms(&self.spec, &self.queue, self.counts.leased)
+    }
+
     /// The stock that is wanted now: none while the pool is closed.
-    pub(super) fn stock(&self, now: Instant) -> u32 {
-        if self.is_closed() { 0 } else { self.demand.stock(now, &self.spec.warm) }
+    pub(super) fn stock(&self) -> u32 {
+        if self.is_closed() { 0 } else { self.terms().stock }
     }
 }
 

@@ -236,8 +236,7 @@ mod tests {
     fn a_rank_is_the_place_at_which_one_is_served() {
         let mut queue = Queue::default();
         let mut places = Vec::new();
-        for step in 0..40u64 {
-            let tenant = ["a", "b", "a", "c", "a"][step as usize % 5];
+        for (step, tenant) in (0..40).zip(["a", "b", "a", "c", "a"].into_iter().cycle()) {
             places.push(join(&mut queue, tenant, step * 7 % 40));
         }
         for place in places.iter().step_by(3) {

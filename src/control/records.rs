@@ -208,7 +208,7 @@ impl Controller {
     fn undo(&mut self, id: &LeaseId, why: &str) -> Option<Option<InstanceId>> {
         let now = self.now;
         let lease = self.leases.get_mut(id).filter(|lease| !lease.is_over())?;
-        let (home, tenant) = (lease.pool.clone(), lease.tenant.clone());
+        let (home, tenant, class) = (lease.pool.clone(), lease.tenant.clone(), lease.class.clone());
         let end = End::Refused(Why::NotRecorded(why.to_owned()));
         let before =
             std::mem::replace(&mut lease.state, State::Ended { end: end.clone(), at: now, granted_at: None });
@@ -218,6 +218,7 @@ impl Controller {
             State::Executing { instance, .. } => {
                 lent = Some(instance);
                 let pool = self.pool(&home);
+                pool.demand.returned(now, &class, false);
                 let life = pool.warm_life(instance, now);
                 pool.become_(instance, life);
                 self.set_instance_timer(instance);

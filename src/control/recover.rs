@@ -76,9 +76,7 @@ impl Controller {
             let now = self.now;
             let pool = self.pool(&name);
             // What was warm was wanted: an empty memory of who came is no reason to let it go.
-            for _ in 0..pool.counts.starting {
-                pool.demand.arrived(now, &pool.spec.warm.clone());
-            }
+            pool.held.note(now, pool.counts.starting);
         }
         let instances = self.homes.len();
         if live + instances > 0 {
@@ -249,7 +247,9 @@ impl Controller {
             state: InstanceRecordState::Stopping,
         };
         let class = self.leases[lease].class.clone();
-        self.take_in(&found, Life::Leased { lease: lease.clone(), class }, fits);
+        let (now, home) = (self.now, found.pool.clone());
+        self.take_in(&found, Life::Leased { lease: lease.clone(), class: class.clone() }, fits);
+        self.pool(&home).demand.lent(now, &class);
         self.adopt(id, found.process, Some(lease.clone()));
     }
 
@@ -276,6 +276,7 @@ impl Controller {
             made,
             made_known: fits,
             born,
+            wanted: born,
             exists_since: Some(now),
             runs_since: Some(now),
             memory: Figure::unread("not looked at since the daemon began"),

@@ -24,6 +24,7 @@ use std::time::Duration;
 
 use super::Controller;
 use super::budget;
+use super::demand;
 use super::lease::{Lease, State};
 use super::message::{
     End, InstanceId, Interruption, LeaseId, Level, Output, Shortage, StopReason, Tier, Victim, What,
@@ -150,8 +151,9 @@ impl Controller {
     /// Of the warm ones, one of the pool that needs its own the least; there, the one that holds the most.
     fn least_needed(&self) -> Option<(InstanceId, Tier)> {
         let need = |pool: &Pool| {
-            let tier = if pool.counts.warm > pool.stock(self.now) { Tier::Surplus } else { Tier::Stock };
-            (tier, pool.demand.lately(self.now).saturating_mul(1000) / pool.ready.len().max(1))
+            let tier = if pool.counts.warm > pool.stock() { Tier::Surplus } else { Tier::Stock };
+            // What is asked for in a day, for each that there is.
+            (tier, demand::whole(pool.demand.rate_of_all(self.now) * 86_400.0) / pool.counts.warm.max(1))
         };
         let candidates = self.pools.values().flat_map(|pool| {
             let need = need(pool);

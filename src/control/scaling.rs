@@ -1,79 +1,192 @@
-//! How many instances are wanted, in the simple form.
+//! How many instances are wanted.
 //!
 //! ```text
-//! stock = clamp(arrivals of the last minute, warm.min, warm.max)       [instances]
-//! start = max(0, queued + stock - (warm + starting))                   [instances]
-//! stop  = max(0, warm - queued - stock)                                [instances]
+//! incoming  = sum over classes of  arrival rate * mean service                  [slots]
+//! backlog   = sum over those that wait of  min(1, service / drain_target)       [slots]
+//! estimated = ceil((incoming + backlog) / target_utilization)                   [slots]
+//! cover     = smallest w with P(D >= w) <= miss_target; D = arrivals in a start [instances]
+//! stock     = clamp(max(cover, estimated - leased - queued), warm.min, warm.max) [instances]
+//! start     = max(0, queued + stock - (warm + starting))                        [instances]
+//! stop      = max(0, warm - queued - largest stock of the last 300 s)           [instances]
 //! ```
 //!
-//! Each waiting request needs exactly one start, since an instance is used once; the stock comes on top. A
-//! minute's arrivals hold the stock up for a minute after a burst, which is what keeps it from flapping.
-//! One that is warm is worth more than one that is being started, so only the warm ones are counted when
-//! some are too many.
+//! Each waiting request needs exactly one start, since an instance is used once; the stock comes on top. Rules that looked
+//! right and failed, each kept as a test:
 //!
-//! When starts fail, the pool waits ever longer and then tries with one at a time. Starts that were under way
-//! together and fail together have failed once: the wait doubles only for one that was ordered after the last
-//! failure. One that dies soon after it was ready goes on counting where the failures before it ended, because
-//! its readiness was none.
+//! - Only removal is held back. Were the total held for 300 s, what claims consume would be replaced for no one.
+//! - The rate of the last seconds counts for `cover` alone. Through `estimated` one request of a ten minutes' job would
+//!   read as a hundred slots.
+//! - Demand is summed over classes, never averaged: the mean of a second and an hour says nothing of either.
 //!
-//! Not here: whether there is room (`admission`).
+//! D is Poisson until arrivals were seen to come together; then it has their variance (negative binomial). `cover` is nothing
+//! only where fewer than one request in `warm.keep` comes. One that is warm is worth more than one that is being started, so
+//! only the warm ones are counted when some are too many.
+//!
+//! Not here: estimates (`demand`), failing starts (`fortune`), whether there is room (`admission`).
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use super::message::Why;
-use crate::profile::Warm;
+use super::demand::{self, Demand, Runtime};
+use super::queue::Queue;
+use crate::profile::{Class, ClassName, Pool};
 use crate::quantity::Instant;
 
-/// How long an arrival counts as demand.
-const WINDOW: Duration = Duration::from_secs(60);
-/// The first wait after a failed start; doubled with each further one.
-const BACKOFF: Duration = Duration::from_secs(1);
-/// A missing image or a broken host is mended by people: a minute is soon enough to look again.
-const BACKOFF_MAX: Duration = Duration::from_secs(60);
-/// The longest wait, a slow start and an early death: what dies young after a longer peace is a new trouble.
-const PEACE: Duration = Duration::from_secs(180);
+/// What was wanted within this time is not stopped: a pause in demand is longer than a pause between two callers.
+const HOLD: Duration = Duration::from_secs(300);
+/// A start that takes longer covers no more arrivals: whoever waits that long has a start of its own by then.
+const LEAD_MOST: Duration = Duration::from_secs(60);
+/// Between two looks at what fades by itself.
+pub(super) const LOOK: Duration = Duration::from_secs(5);
+/// A plan this old is made anew.
+const FRESH: Duration = Duration::from_secs(1);
 
-/// Demand of one pool, as far as it matters for the stock.
-#[derive(Debug, Default)]
-pub(super) struct Demand {
-    /// The latest arrivals, oldest first; never more than `warm.max`, since more make no difference.
-    arrivals: VecDeque<Instant>,
+/// What demand comes to, as far as it does not change with each claim; made anew every second, and with each arrival.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(super) struct Plan {
+    made_at: Instant,
+    stale: bool,
+    /// Slots that arrivals keep busy.
+    pub(super) incoming: f64,
+    /// Of each class: the part of a slot that one that waits stands for.
+    parts: BTreeMap<ClassName, f64>,
+    /// Arrivals a second, for `cover`.
+    pub(super) rate: f64,
+    /// The time of a start, from when it is wanted.
+    pub(super) lead: Duration,
+    /// Variance over mean of arrivals.
+    pub(super) unevenness: f64,
+    /// How many warm ones cover the arrivals during a start.
+    pub(super) cover: u32,
 }
 
-impl Demand {
-    /// A request arrived that was granted or queued.
-    pub(super) fn arrived(&mut self, now: Instant, warm: &Warm) {
-        if warm.max == 0 {
+/// What the equations come to now.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Terms {
+    /// Slots that those that wait come to.
+    pub(super) backlog: f64,
+    /// Slots that all demand comes to.
+    pub(super) estimated: u32,
+    /// What is to be warm.
+    pub(super) stock: u32,
+}
+
+impl Plan {
+    /// Something happened that changes it.
+    pub(super) fn touch(&mut self) {
+        self.stale = true;
+    }
+
+    /// Makes it anew where it is no longer fresh.
+    pub(super) fn refresh(
+        &mut self,
+        now: Instant,
+        demand: &Demand,
+        pool: &Pool,
+        classes: &BTreeMap<ClassName, Class>,
+    ) {
+        if !self.stale && self.made_at != Instant::default() && now.since(self.made_at) < FRESH {
             return;
         }
-        while self.arrivals.len() >= warm.max as usize {
-            self.arrivals.pop_front();
+        let service = |class: &ClassName| demand.service(now, class, runtime(pool)).as_secs_f64();
+        let rate = demand.rate_of_all(now);
+        let lead = demand.start_p95().min(LEAD_MOST);
+        let unevenness = demand.unevenness();
+        let quiet = rate * pool.warm.keep.as_secs_f64() < 1.0;
+        let mean = rate * lead.as_secs_f64();
+        let incoming = demand.classes().map(|class| demand.rate(now, class) * service(class)).sum();
+        let miss = f64::from(pool.miss_target.get()) / 1000.0;
+        *self = Plan {
+            made_at: now,
+            stale: false,
+            // A rate never fades to nothing; what comes more seldom than anything is kept for is none.
+            incoming: if quiet { 0.0 } else { incoming },
+            parts: classes
+                .iter()
+                .map(|(name, class)| (name.clone(), part(service(name), class.drain_target)))
+                .collect(),
+            rate,
+            lead,
+            unevenness,
+            cover: if quiet { 0 } else { cover(mean, unevenness, miss, pool.warm.max) },
+        };
+    }
+
+    /// What it comes to with so many waiting and leased.
+    pub(super) fn terms(&self, pool: &Pool, queue: &Queue, leased: u32) -> Terms {
+        let waiting = self.parts.iter().map(|(class, part)| part * f64::from(queue.len_of(class)));
+        let backlog = waiting.sum();
+        let estimated = estimated(self.incoming, backlog, f64::from(pool.target_utilization.get()) / 1000.0);
+        let more = estimated.saturating_sub(leased).saturating_sub(queue.len());
+        let stock = self.cover.max(more).clamp(pool.warm.min, pool.warm.max);
+        Terms { backlog, estimated, stock }
+    }
+}
+
+/// What a pool says of how long its leases run.
+pub(super) fn runtime(pool: &Pool) -> Runtime {
+    Runtime { expect: pool.expect_runtime, most: pool.deadlines.max_runtime }
+}
+
+/// The part of a slot that one waiting request stands for: all of one where it takes as long as the backlog may.
+fn part(service_s: f64, drain_target: Duration) -> f64 {
+    (service_s / drain_target.as_secs_f64().max(1e-3)).min(1.0)
+}
+
+/// Slots for all demand, so that no more than this part of them is busy.
+fn estimated(incoming: f64, backlog: f64, utilization: f64) -> u32 {
+    demand::whole(((incoming + backlog) / utilization).ceil())
+}
+
+/// The smallest number that is reached by arrivals with no more than this chance, at most `most`: of a Poisson distribution
+/// with this mean, or, where variance over mean is above 1, of a negative binomial one.
+fn cover(mean: f64, unevenness: f64, miss: f64, most: u32) -> u32 {
+    if mean.is_nan() || mean <= 0.0 {
+        return 1.min(most);
+    }
+    // Below this both are the same in double precision's reach.
+    let poisson = unevenness < 1.001;
+    let size = mean / (unevenness - 1.0).max(1e-9);
+    // In logarithms, since the chance of none is less than any float where many come.
+    let mut chance = if poisson { -mean } else { -size * (mean / size).ln_1p() };
+    let mut below = 0.0;
+    for count in 0..most {
+        if 1.0 - below <= miss {
+            return count.max(1);
         }
-        self.arrivals.push_back(now);
+        below += chance.exp();
+        let k = f64::from(count);
+        chance += if poisson {
+            (mean / (k + 1.0)).ln()
+        } else {
+            ((k + size) / (k + 1.0) * (mean / (size + mean))).ln()
+        };
     }
+    most
+}
 
-    /// The stock that is wanted now.
-    pub(super) fn stock(&self, now: Instant, warm: &Warm) -> u32 {
-        u32::try_from(self.arrivals.len() - self.outdated(now)).unwrap_or(u32::MAX).clamp(warm.min, warm.max)
-    }
+/// The largest stock of the last while.
+#[derive(Debug, Default)]
+pub(super) struct Held {
+    /// Later ones are smaller: each is the largest since its time.
+    stocks: VecDeque<(Instant, u32)>,
+}
 
-    /// How many arrived in the last minute; no more than `warm.max` are known.
-    pub(super) fn lately(&self, now: Instant) -> usize {
-        self.arrivals.len() - self.outdated(now)
-    }
-
-    /// When the stock next becomes smaller without anything happening; `None` where it is at its least.
-    pub(super) fn shrinks_at(&self, now: Instant, warm: &Warm) -> Option<Instant> {
-        if self.stock(now, warm) == warm.min {
-            return None;
+impl Held {
+    /// This many are wanted now.
+    pub(super) fn note(&mut self, now: Instant, stock: u32) {
+        while self.stocks.back().is_some_and(|(_, before)| *before <= stock) {
+            self.stocks.pop_back();
         }
-        self.arrivals.get(self.outdated(now)).map(|at| at.after(WINDOW))
+        self.stocks.push_back((now, stock));
+        while self.stocks.front().is_some_and(|(at, _)| now.since(*at) > HOLD) {
+            self.stocks.pop_front();
+        }
     }
 
-    /// How many of the arrivals count no more.
-    fn outdated(&self, now: Instant) -> usize {
-        self.arrivals.partition_point(|at| now.since(*at) >= WINDOW)
+    /// The largest that was noted within the time.
+    pub(super) fn largest(&self) -> u32 {
+        self.stocks.front().map_or(0, |(_, stock)| *stock)
     }
 }
 
@@ -82,151 +195,10 @@ pub(super) fn starts_wanted(queued: u32, stock: u32, warm: u32, starting: u32) -
     queued.saturating_add(stock).saturating_sub(warm + starting)
 }
 
-/// How many warm ones are too many.
-pub(super) fn surplus(queued: u32, stock: u32, warm: u32) -> u32 {
-    warm.saturating_sub(queued.saturating_add(stock))
-}
-
-/// How the starts of one pool have gone.
-#[derive(Debug, Default)]
-pub(super) struct Fortune {
-    /// Whether the last thing heard was a failure.
-    shut: bool,
-    /// Starts that failed in a row.
-    failures: u32,
-    /// How often the wait was doubled for them.
-    rounds: u32,
-    last: String,
-    failed_at: Instant,
-    retry_at: Instant,
-}
-
-impl Fortune {
-    /// One became ready.
-    pub(super) fn succeeded(&mut self) {
-        self.shut = false;
-    }
-
-    /// One that was ordered at `born` failed; the next is not tried before the returned instant.
-    pub(super) fn failed(&mut self, born: Instant, now: Instant, why: String) -> Instant {
-        if !self.shut {
-            (self.failures, self.rounds) = (0, 0);
-        }
-        self.count(born, now, why)
-    }
-
-    /// One that was ready ended too soon for that to have meant anything.
-    pub(super) fn died_young(&mut self, born: Instant, now: Instant, why: String) -> Instant {
-        if now.since(self.failed_at) > PEACE {
-            (self.failures, self.rounds) = (0, 0);
-        }
-        self.count(born, now, why)
-    }
-
-    fn count(&mut self, born: Instant, now: Instant, why: String) -> Instant {
-        self.failures = self.failures.saturating_add(1);
-        self.last = why;
-        if self.rounds == 0 || born >= self.failed_at {
-            self.rounds = self.rounds.saturating_add(1);
-            let doubled = BACKOFF.saturating_mul(1 << (self.rounds - 1).min(16));
-            self.retry_at = now.after(doubled.min(BACKOFF_MAX));
-        }
-        self.shut = true;
-        self.failed_at = now;
-        self.retry_at
-    }
-
-    /// The cause of the failures may be gone: try now.
-    pub(super) fn forgive(&mut self, now: Instant) {
-        self.retry_at = now;
-    }
-
-    /// What keeps a start back, with this many under way already: after a failure, time, then a single try.
-    pub(super) fn objection(&self, now: Instant, starting: u32) -> Option<Why> {
-        let waits = self.shut && (now < self.retry_at || starting > 0);
-        waits.then(|| Why::Backoff { failures: self.failures, last: self.last.clone(), until: self.retry_at })
-    }
+/// How many warm ones are too many, where so many were wanted lately.
+pub(super) fn surplus(queued: u32, held: u32, warm: u32) -> u32 {
+    warm.saturating_sub(queued.saturating_add(held))
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn at(seconds: u64) -> Instant {
-        Instant::BOOT.after(Duration::from_secs(seconds))
-    }
-
-    fn warm(min: u32, max: u32) -> Warm {
-        Warm { min, max, max_age: Duration::from_secs(3600) }
-    }
-
-    #[test]
-    fn stock_follows_the_last_minute_between_its_bounds() {
-        let mut demand = Demand::default();
-        assert_eq!(demand.stock(at(0), &warm(2, 5)), 2);
-        for second in 0..9 {
-            demand.arrived(at(second), &warm(2, 5));
-        }
-        assert_eq!(demand.stock(at(9), &warm(2, 5)), 5, "never above warm.max");
-        assert_eq!(demand.shrinks_at(at(9), &warm(2, 5)), Some(at(64)), "the oldest of the five counted");
-        assert_eq!(demand.stock(at(64), &warm(2, 5)), 4);
-        assert_eq!(demand.stock(at(80), &warm(2, 5)), 2);
-        assert_eq!(demand.shrinks_at(at(80), &warm(2, 5)), None);
-    }
-
-    #[test]
-    fn each_waiting_request_is_one_start_and_stock_comes_on_top() {
-        for (queued, stock, warm, starting, start, stop) in [
-            (0, 2, 2, 0, 0, 0),
-            (0, 2, 1, 0, 1, 0),
-            (3, 2, 0, 1, 4, 0),
-            (0, 1, 4, 0, 0, 3),
-            (0, 1, 0, 3, 0, 0), // those under way are let finish
-            (0, 1, 1, 2, 0, 0), // and the warm one stays until one of them is warm, too
-            (2, 0, 0, 2, 0, 0),
-            (0, 0, 1, 5, 0, 1),
-        ] {
-            assert_eq!(starts_wanted(queued, stock, warm, starting), start);
-            assert_eq!(surplus(queued, stock, warm), stop);
-        }
-    }
-
-    #[test]
-    fn failures_double_the_wait_up_to_a_minute_and_one_success_ends_it() {
-        let mut fortune = Fortune::default();
-        assert_eq!(fortune.objection(at(0), 5), None);
-        assert_eq!(fortune.failed(at(0), at(0), "boom".into()), at(1));
-        assert!(fortune.objection(at(0), 0).is_some());
-        assert_eq!(fortune.objection(at(1), 0), None, "one probe start");
-        assert!(fortune.objection(at(1), 1).is_some(), "and no second beside it");
-        assert_eq!(fortune.failed(at(1), at(1), "boom".into()), at(3));
-        for _ in 0..100 {
-            fortune.failed(at(10), at(10), "boom".into());
-        }
-        assert_eq!(fortune.failed(at(10), at(10), "boom".into()), at(70));
-        fortune.succeeded();
-        assert_eq!(fortune.objection(at(10), 5), None);
-        assert_eq!(fortune.failed(at(10), at(11), "boom".into()), at(12), "a new row");
-    }
-
-    #[test]
-    fn starts_that_fail_together_have_failed_once() {
-        let mut fortune = Fortune::default();
-        assert_eq!(fortune.failed(at(0), at(5), "boom".into()), at(6));
-        assert_eq!(fortune.failed(at(1), at(5), "boom".into()), at(6));
-        assert_eq!(fortune.failed(at(2), at(6), "boom".into()), at(6));
-        let Some(Why::Backoff { failures, .. }) = fortune.objection(at(5), 0) else { panic!() };
-        assert_eq!(failures, 3, "though all are told");
-    }
-
-    #[test]
-    fn readiness_that_did_not_last_ends_no_row() {
-        let mut fortune = Fortune::default();
-        for (born, died, retry) in [(0, 2, 3), (3, 5, 7), (7, 9, 13)] {
-            fortune.succeeded();
-            assert_eq!(fortune.died_young(at(born), at(died), "boom".into()), at(retry));
-        }
-        fortune.succeeded();
-        assert_eq!(fortune.died_young(at(590), at(600), "boom".into()), at(601), "long ago is no row");
-    }
-}
+mod tests;

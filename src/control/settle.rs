@@ -25,6 +25,7 @@ impl Controller {
         self.watch_telemetry();
         self.watch_ceilings();
         self.serve_all();
+        self.plan_stock();
         self.stop_surplus();
         self.start_wanted();
         while self.make_room() {
@@ -184,6 +185,7 @@ impl Controller {
         let caller = lease.caller.take();
         let pool = self.pool(&home);
         pool.dequeue(place, true);
+        pool.demand.lent(now, &class);
         pool.become_(instance, Life::Leased { lease: id.clone(), class });
         self.set_instance_timer(instance);
         self.timers.set(Timer::Lease(id.clone()), due);
@@ -195,11 +197,27 @@ impl Controller {
         self.answer_watchers(id);
     }
 
-    fn stop_surplus(&mut self) {
+    /// Looks what demand comes to, and when to look again, as it fades without a word.
+    fn plan_stock(&mut self) {
         let now = self.now;
+        for (name, pool) in &mut self.pools {
+            pool.plan.refresh(now, &pool.demand, &pool.spec, &self.profile.classes);
+            let stock = pool.stock();
+            pool.held.note(now, stock);
+            let rests = pool.held.largest() <= pool.spec.warm.min;
+            let timer = Timer::Stock(name.clone());
+            match (rests, self.timers.has(&timer)) {
+                (false, false) => self.timers.set(timer, now.after(scaling::LOOK)),
+                (true, true) => self.timers.clear(&timer),
+                (true, false) | (false, true) => {}
+            }
+        }
+    }
+
+    fn stop_surplus(&mut self) {
         for name in self.pools.keys().cloned().collect::<Vec<_>>() {
             let pool = &self.pools[&name];
-            let (stock, counts) = (pool.stock(now), pool.counts);
+            let counts = pool.counts;
             let closed = if pool.removed {
                 Some(StopReason::Removed)
             } else {
@@ -216,7 +234,7 @@ impl Controller {
                     // A reload may have lowered the ceiling below what there is.
                     let live = counts.starting + counts.warm + counts.leased;
                     let above = live.saturating_sub(pool.spec.max_instances).min(counts.warm);
-                    scaling::surplus(pool.askers(), stock, counts.warm).max(above)
+                    scaling::surplus(pool.askers(), pool.held.largest(), counts.warm).max(above)
                 }
             };
             let first: Vec<_> = self.pools[&name].dispensable().take(many as usize).collect();
@@ -227,11 +245,6 @@ impl Controller {
                     StopReason::Surplus
                 };
                 self.stop_instance(id, closed.unwrap_or(open));
-            }
-            let pool = &self.pools[&name];
-            match pool.demand.shrinks_at(now, &pool.spec.warm) {
-                Some(at) => self.timers.set(Timer::Stock(name), at),
-                None => self.timers.clear(&Timer::Stock(name)),
             }
         }
     }
@@ -249,7 +262,7 @@ impl Controller {
         let mut wishes: Vec<(Urgency, PoolName)> = Vec::new();
         for pool in self.pools.values_mut() {
             pool.blocked_by = None;
-            wishes.extend(placement::urgency(pool, now).map(|urgency| (urgency, pool.name.clone())));
+            wishes.extend(placement::urgency(pool).map(|urgency| (urgency, pool.name.clone())));
         }
         let mut starting = self.pools.values().map(|pool| pool.counts.starting).sum();
         // Summed up only when somebody's start depends on it.
@@ -277,7 +290,10 @@ impl Controller {
                 if matches!(urgency, Urgency::Waiting(_)) && why.is_shortage() {
                     ahead.add(Share::of_new(&pool.spec), &pool.spec);
                 }
-                self.pool(&next).blocked_by = Some(why);
+                let pool = self.pool(&next);
+                let its_turn = matches!(why, Why::Starts { .. });
+                pool.kept_since = its_turn.then(|| pool.kept_since.unwrap_or(now));
+                pool.blocked_by = Some(why);
                 continue;
             }
             if let Some(promised) = &mut promised {
@@ -285,7 +301,7 @@ impl Controller {
             }
             starting += 1;
             self.start_one(&next);
-            wishes.extend(placement::urgency(&self.pools[&next], now).map(|urgency| (urgency, next)));
+            wishes.extend(placement::urgency(&self.pools[&next]).map(|urgency| (urgency, next)));
         }
     }
 

@@ -80,7 +80,7 @@ impl Controller {
             image: pool.spec.template.image.clone(),
             starting: pool.counts.starting,
             warm: pool.counts.warm,
-            stock: pool.stock(now),
+            stock: pool.stock(),
             leased,
             stopping: pool.counts.stopping,
             stuck: count(pool.instances.values().filter(|instance| stuck(&instance.life)).count()),

@@ -12,6 +12,7 @@
 
 use std::collections::BTreeMap;
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -54,8 +55,9 @@ pub(super) struct Keepers {
 }
 
 impl Keepers {
-    pub(super) fn new(world: World) -> Keepers {
-        Keepers { world, stops: BTreeMap::new(), ears: Ears::default() }
+    /// None yet; `state` is the folder in which it is written down how far instances were heard.
+    pub(super) fn new(world: World, state: &Path) -> Keepers {
+        Keepers { world, stops: BTreeMap::new(), ears: Ears::new(state) }
     }
 
     /// Makes an instance, and keeps it.
@@ -82,7 +84,7 @@ impl Keepers {
     ) {
         let (sender, stops) = mpsc::channel(STOPS);
         self.stops.insert(instance, sender);
-        let hearing = self.ears.open(instance, name, &pool).map(Hearing::news_only);
+        let hearing = self.ears.open_again(instance, name, &pool);
         let keeper = Keeper { world: self.world.clone(), instance, hearing };
         let expected = self.world.gateway.expect(instance);
         tokio::spawn(async move { keeper.take_over(&pool, process, expected, stops).await });
@@ -91,6 +93,7 @@ impl Keepers {
     /// Stops and removes an instance, also one that nobody here knows.
     pub(super) fn stop(&mut self, instance: InstanceId, grace: Grace) {
         self.stops.retain(|_, sender| !sender.is_closed());
+        self.ears.forget(instance);
         let sender = self.stops.entry(instance).or_insert_with(|| {
             let (sender, stops) = mpsc::channel(STOPS);
             let keeper = Keeper { world: self.world.clone(), instance, hearing: None };

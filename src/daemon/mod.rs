@@ -117,7 +117,7 @@ pub async fn run(mut profile: HostProfile, layers: Layers, places: Places) -> an
     let (desk, counter) = Desk::new();
     let mut turns = Turns {
         controller: Controller::new(profile, host.clone(), run, clock::now()),
-        keepers: Keepers::new(world.clone()),
+        keepers: Keepers::new(world.clone(), &places.state),
         gateway: gateway.clone(),
         journal,
         ceilings: ceiling::keep(world.clone()),

@@ -29,7 +29,7 @@ pub struct Reading {
 struct Unfinished(Vec<u8>);
 
 impl Docker {
-    /// Hands each line that a container writes to `each`, with the name of its stream, until the container has
+    /// Hands each line that a container writes to `each`, with the name of its stream and the engine's time of it, until the container has
     /// ended; whatever `reading` has seen already is left out.
     ///
     /// # Errors
@@ -38,7 +38,7 @@ impl Docker {
         &self,
         container: &ContainerId,
         reading: &mut Reading,
-        mut each: impl FnMut(&'static str, &str),
+        mut each: impl FnMut(&'static str, &str, &str),
     ) -> Result<(), DockerError> {
         let mut options =
             LogsOptionsBuilder::default().follow(true).stdout(true).stderr(true).timestamps(true);
@@ -70,7 +70,7 @@ impl Reading {
         i32::try_from(seconds).ok()
     }
 
-    fn take(&mut self, entry: &LogOutput, each: &mut impl FnMut(&'static str, &str)) {
+    fn take(&mut self, entry: &LogOutput, each: &mut impl FnMut(&'static str, &str, &str)) {
         let (name, bytes) = match entry {
             LogOutput::StdErr { message } => ("stderr", message),
             LogOutput::StdOut { message } | LogOutput::Console { message } => ("stdout", message),
@@ -88,12 +88,14 @@ impl Reading {
         }
         self.seen = time.into_owned();
         let unfinished = if name == "stderr" { &mut self.stderr } else { &mut self.stdout };
-        unfinished.add(words.get(1..).unwrap_or_default(), |line| each(name, line));
+        let seen = &self.seen;
+        unfinished.add(words.get(1..).unwrap_or_default(), |line| each(name, line, seen));
     }
 
-    fn end(&mut self, each: &mut impl FnMut(&'static str, &str)) {
-        self.stdout.finish(|line| each("stdout", line));
-        self.stderr.finish(|line| each("stderr", line));
+    fn end(&mut self, each: &mut impl FnMut(&'static str, &str, &str)) {
+        let seen = &self.seen;
+        self.stdout.finish(|line| each("stdout", line, seen));
+        self.stderr.finish(|line| each("stderr", line, seen));
     }
 }
 
@@ -131,7 +133,7 @@ mod tests {
                 "e" => LogOutput::StdErr { message },
                 _ => LogOutput::StdOut { message },
             };
-            reading.take(&output, &mut |stream, line| lines.push(format!("{stream}: {line}")));
+            reading.take(&output, &mut |stream, line, _| lines.push(format!("{stream}: {line}")));
         }
         lines
     }
@@ -148,7 +150,7 @@ mod tests {
         assert!(read(&mut reading, &first).is_empty(), "the connection was lost, and the log is read anew");
         assert_eq!(read(&mut reading, &["o2026-01-01T00:00:03.000000000Z last"]), Vec::<String>::new());
         let mut last = Vec::new();
-        reading.end(&mut |_, line| last.push(line.to_owned()));
+        reading.end(&mut |_, line, _| last.push(line.to_owned()));
         assert_eq!(last, ["last"]);
     }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::*;
 use crate::profile::{ClassName, Deadlines, Network, Warm};
-use crate::quantity::{Bytes, MilliCpu};
+use crate::quantity::{Bytes, MilliCpu, Permille};
 
 #[test]
 fn the_whole_order() {
@@ -137,7 +137,10 @@ pub(in crate::docker) fn pool(kind: Kind) -> Pool {
             probe: Probe::Command(vec!["true".into()]),
         },
         memory_expect: Bytes::mib(256),
-        warm: Warm { min: 0, max: 1, max_age: Duration::from_secs(600) },
+        expect_runtime: Duration::from_secs(60),
+        target_utilization: Permille::new(700),
+        miss_target: Permille::new(50),
+        warm: Warm { min: 0, max: 1, max_age: Duration::from_secs(600), keep: Duration::from_secs(600) },
         max_instances: 4,
         deadlines: Deadlines {
             start_timeout: Duration::from_secs(30),

@@ -144,6 +144,7 @@ impl HostProfile {
         for (name, class) in &self.classes {
             list.table = format!("class.{name}");
             list.add("target_wait", Some(text(&spell_time(class.target_wait))));
+            list.add("drain_target", Some(text(&spell_time(class.drain_target))));
             list.add("max_wait", Some(text(&spell_time(class.max_wait))));
             list.add("max_queued", Some(class.max_queued.to_string()));
         }
@@ -201,12 +202,16 @@ impl List {
         self.add("warm.min", Some(warm.min.to_string()));
         self.add("warm.max", Some(warm.max.to_string()));
         self.add("warm.max_age", Some(text(&spell_time(warm.max_age))));
+        self.add("warm.keep", Some(text(&spell_time(warm.keep))));
         self.add("max_instances", Some(pool.max_instances.to_string()));
         self.add("start_timeout", Some(text(&spell_time(deadlines.start_timeout))));
         self.add("first_use_timeout", Some(text(&spell_time(deadlines.first_use_timeout))));
         self.add("idle_timeout", Some(text(&spell_time(deadlines.idle_timeout))));
         self.add("max_runtime", Some(text(&spell_time(deadlines.max_runtime))));
+        self.add("expect_runtime", Some(text(&spell_time(pool.expect_runtime))));
         self.add("stop_timeout", Some(text(&spell_time(deadlines.stop_timeout))));
+        self.add("target_utilization", Some(text(&pool.target_utilization.to_string())));
+        self.add("miss_target", Some(text(&pool.miss_target.to_string())));
         self.add("journal_output", Some(pool.journal_output.to_string()));
         self.add("on_pressure", Some(text(pool.on_pressure.as_str())));
         for (name, its) in &pool.classes {

@@ -146,6 +146,8 @@ impl Amount {
 pub struct Class {
     /// The wait a request of this class expects; the queue serves the earliest arrival + `target_wait`.
     pub target_wait: Duration,
+    /// The time in which what waits is to be worked off, where slots allow.
+    pub drain_target: Duration,
     /// The longest wait a caller may ask for, and the wait of one that does not say.
     pub max_wait: Duration,
     /// How many requests of this class each tenant may have waiting in one pool, beside those for whom it has or makes
@@ -190,6 +192,12 @@ pub struct Pool {
     pub template: Template,
     /// What one instance is expected to need at its peak, until lives have been measured.
     pub memory_expect: Bytes,
+    /// How long a lease is expected to run, until some have ended.
+    pub expect_runtime: Duration,
+    /// How busy its slots may be on average, for those that wait to find one.
+    pub target_utilization: Permille,
+    /// The chance that a request may find nothing warm.
+    pub miss_target: Permille,
     /// How many are kept warm.
     pub warm: Warm,
     /// The operator's ceiling on instances in any state.
@@ -328,6 +336,8 @@ pub struct Warm {
     pub max: u32,
     /// A warm instance older than this is replaced.
     pub max_age: Duration,
+    /// Where fewer than one request in this time comes, nothing more than `min` is kept for the next one.
+    pub keep: Duration,
 }
 
 /// The deadlines of a pool's instances and leases; none is ever infinite.

@@ -16,7 +16,7 @@ use super::{IMAGE, POOL, WARM, settle, warm};
 
 /// Limits of an instance, for both sides.
 pub(crate) const MEMORY_MIB: u32 = 64;
-pub(crate) const CPUS: &str = "1"; // Less would slow down the start itself, whoever asks for it.
+pub(crate) const CPUS: &str = "0.9"; // Much less would slow down the start itself, whoever asks for it.
 pub(crate) const PIDS: u32 = 32;
 pub(crate) const NOFILE: u32 = 1024;
 pub(crate) const SHM_MIB: u32 = 4;

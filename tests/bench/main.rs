@@ -143,7 +143,7 @@ image = "{IMAGE}"
 command = ["mode", "never-ready"]
 memory_max = "{memory}MiB"
 memory_expect = "4MiB"
-cpus = "0.1"
+cpus = "0.02" # with the others all of two processors, ten times overcommitted
 nofile = {nofile}
 shm = "{shm}MiB"
 tmpfs = {{ "/tmp" = "{tmp}MiB" }}

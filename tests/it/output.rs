@@ -1,5 +1,7 @@
 //! What containers write, in the journal: where the profile says so, and with the lease it belongs to.
 
+use nix::sys::signal::Signal;
+
 use crate::host::{Host, SANDBOX};
 use crate::level::until;
 
@@ -45,4 +47,28 @@ async fn nothing_is_told_unasked() {
     until("it is gone", async || host.engine.container_of(&container).await, Option::is_none).await;
     host.until_logged("instance is gone", 1).await;
     assert_eq!((host.logged("hello"), host.logged("used\u{fffd}")), (0, 0), "{}", host.log());
+}
+
+/// What is written while no daemon is there is told by the next one, and what was told before is not told again.
+#[tokio::test]
+async fn a_restart_leaves_nothing_out_and_says_nothing_twice() {
+    let Some(mut host) = Host::with(&speaks("max_instances = 1\njournal_output = true")).await else {
+        return;
+    };
+    let lease = host.acquire("sandbox").await;
+    let instance = lease.instance.clone().unwrap();
+    host.until_logged("INFO hello pool=", 1).await;
+    let file = host.state().join("heard");
+    let noted = async || std::fs::read_to_string(&file).unwrap_or_default();
+    until("it is noted how far it was heard", noted, |noted| noted.contains(&instance)).await;
+    host.end_daemon(Signal::SIGKILL);
+    let container = host.engine.container_of(&instance).await.unwrap();
+    host.engine.sh(&container, "touch /tmp/more").await;
+    host.launch();
+    host.until_it_serves().await;
+    host.until_logged("INFO used\u{fffd}[2J pool=", 1).await;
+    assert!(host.log().contains(&format!("lease=\"{}\" stream=\"stderr\"", lease.id)), "{}", host.log());
+    assert_eq!(host.logged("INFO hello pool="), 1, "{}", host.log());
+    host.release(&lease.id).await;
+    until("nothing more is noted of it", noted, |noted| !noted.contains(&instance)).await;
 }

@@ -222,7 +222,10 @@ fn how_what_holds_looks() {
     );
     assert_eq!(json["disabled"][0]["pool"], "other");
     let check = stokerctl(folder.path(), &["profile", "check", "package.toml", "local.toml"]);
-    insta::assert_snapshot!(check.whole(), @"package.toml, local.toml: no mistakes; pools: 1, classes: 2");
+    insta::assert_snapshot!(check.whole(), @r#"
+    note: pool sandbox: where leases take until their deadlines, a request may wait for 2h 2m 10s until its class has a slot, and gives up before: batch (max_wait 1h), interactive (max_wait 30s); a lease may hold its slot for 1h 1m 5s (start_timeout, max_runtime and stop_timeout)
+    package.toml, local.toml: no mistakes; pools: 1, classes: 2
+    "#);
 }
 
 #[test]

@@ -214,16 +214,17 @@ fn classes(tables: Option<Fields<'_>>) -> BTreeMap<ClassName, Class> {
 
 /// What a class expects that says nothing itself.
 fn default_class(name: &str) -> Class {
-    let (target, max, queued) = match name {
+    let (target, drain, max, queued) = match name {
         // Somebody watches: a second is felt, half a minute is given up on. More than 200 waiting would
         // not be served within that.
-        "interactive" => (1, 30, 200),
+        "interactive" => (1, 60, 30, 200),
         // Nobody watches: jobs come by the thousand and are content with the hour.
-        "batch" => (5 * 60, 3600, 5000),
+        "batch" => (5 * 60, 5 * 60, 3600, 5000),
         // Another program waits; most clients' own limits are minutes.
-        _ => (10, 5 * 60, 1000),
+        _ => (10, 60, 5 * 60, 1000),
     };
-    Class { target_wait: Duration::from_secs(target), max_wait: Duration::from_secs(max), max_queued: queued }
+    let [target_wait, drain_target, max_wait] = [target, drain, max].map(Duration::from_secs);
+    Class { target_wait, drain_target, max_wait, max_queued: queued }
 }
 
 fn class(mut fields: Fields<'_>, default: Class) -> Class {
@@ -236,10 +237,13 @@ fn class(mut fields: Fields<'_>, default: Class) -> Class {
         let wrong = Wrong::new(format!("expected at most `max_wait`, which is {m}, found {t}"));
         fields.clash(&target.place, "target_wait", wrong);
     }
+    // Shorter than a start, and every one that waits would stand for a whole slot; a day is a batch for the night.
+    let drains = shape::time(Duration::from_secs(1)..=DAY);
+    let drain_target = fields.read("drain_target", drains).or(default.drain_target).value;
     // Each waiting request costs a few KiB of the daemon's memory.
     let max_queued = fields.read("max_queued", shape::count(1..=100_000)).or(default.max_queued).value;
     fields.finish();
-    Class { target_wait: target.value, max_wait: max.value, max_queued }
+    Class { target_wait: target.value, drain_target, max_wait: max.value, max_queued }
 }
 
 fn tenants(tables: Option<Fields<'_>>) -> BTreeMap<String, TenantLimits> {

@@ -16,7 +16,7 @@ use crate::profile::check::{DAY, MOST_CORES, MOST_MEMORY, shares};
 use crate::profile::mistake::Wrong;
 use crate::profile::tree::{Data, Value, quote};
 use crate::profile::{ClassName, Deadlines, Kind, Network, OnPressure, Pool, Probe, Template, Warm};
-use crate::quantity::{Bytes, MilliCpu};
+use crate::quantity::{Bytes, MilliCpu, Permille};
 
 /// What the process itself needs beside the files it keeps in memory. An interpreter starts in less.
 pub(in crate::profile) const PROCESS_FLOOR: Bytes = Bytes::mib(16);
@@ -91,7 +91,8 @@ fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool
     let template = template(&mut fields, kind, memory.max, memory.shm, memory.tmpfs);
     let (warm, max_instances) = stock(&mut fields);
     let shares = shares::of(&mut fields, classes, max_instances);
-    let deadlines = deadlines(&mut fields);
+    let (deadlines, expect_runtime) = deadlines(&mut fields);
+    let (target_utilization, miss_target) = targets(&mut fields);
     // It is the callers' words and the journal is the operator's: nothing goes there unasked.
     let journal_output = fields.read("journal_output", shape::flag).or(false).value;
     // Work that is under way is what the host is there for: it is interrupted where the operator said so.
@@ -111,6 +112,9 @@ fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool
         journal_output,
         on_pressure,
         classes: shares,
+        expect_runtime,
+        target_utilization,
+        miss_target,
     })
 }
 
@@ -317,6 +321,8 @@ fn stock(fields: &mut Fields<'_>) -> (Warm, u32) {
     let instances = fields.read("max_instances", shape::count(1..=MOST_INSTANCES));
     // Pages of a browser that idles for hours are cold, and its image may have been replaced.
     let mut max_age = Duration::from_secs(3600);
+    // Who comes less often than that is content with `min`.
+    let mut keep = Duration::from_secs(600);
     // One: the first caller after a quiet time does not wait for a start.
     let (mut min, mut max) = (1, 1);
     if let Some(mut warm) = fields.section("warm", "{ min = 1, max = 4 }") {
@@ -337,40 +343,58 @@ fn stock(fields: &mut Fields<'_>) -> (Warm, u32) {
         }
         // Younger, and the pool would do nothing but replace; a week is as good as for ever.
         let ages = Duration::from_secs(10)..=7 * DAY;
-        max_age = warm.read("max_age", shape::time(ages)).or(max_age).value;
+        max_age = warm.read("max_age", shape::time(ages.clone())).or(max_age).value;
+        keep = warm.read("keep", shape::time(ages)).or(keep).value;
         warm.finish();
     }
     // Sixteen browsers fill a small host; what memory allows is decided anew at every start anyway.
     let max_instances = instances.or(max.max(16)).value;
-    (Warm { min, max, max_age }, max_instances)
+    (Warm { min, max, max_age, keep }, max_instances)
 }
 
-fn deadlines(fields: &mut Fields<'_>) -> Deadlines {
+/// How busy slots may be, and how often nothing warm may be found.
+fn targets(fields: &mut Fields<'_>) -> (Permille, Permille) {
+    // The usual bound of queueing: beyond it waits grow faster than what is saved.
+    let utilization =
+        fields.read("target_utilization", shape::share(Permille::new(100)..=Permille::new(1000)));
+    // One in twenty waits for a start. Each further nine costs about one more warm instance.
+    let miss = fields.read("miss_target", shape::share(Permille::new(1)..=Permille::new(500)));
+    (utilization.or(Permille::new(700)).value, miss.or(Permille::new(50)).value)
+}
+
+/// All deadlines, and how long a lease is expected to run.
+fn deadlines(fields: &mut Fields<'_>) -> (Deadlines, Duration) {
     let seconds = Duration::from_secs;
-    let mut read = |key, most: Duration| fields.read(key, shape::time(SHORTEST..=most));
+    let read = |fields: &mut Fields<'_>, key, most: Duration| fields.read(key, shape::time(SHORTEST..=most));
     // A cold start takes seconds; a minute is a host in trouble, ten are a start that will not come.
-    let start_timeout = read("start_timeout", seconds(600)).or(seconds(60)).value;
+    let start_timeout = read(fields, "start_timeout", seconds(600)).or(seconds(60)).value;
     // Whoever asked connects at once, or is gone.
-    let first_use_timeout = read("first_use_timeout", seconds(600)).or(seconds(60)).value;
-    let idle = read("idle_timeout", DAY);
+    let first_use_timeout = read(fields, "first_use_timeout", seconds(600)).or(seconds(60)).value;
+    let idle = read(fields, "idle_timeout", DAY);
     // One hour bounds what a caller that never lets go can hold.
-    let runtime = read("max_runtime", 7 * DAY).or(seconds(3600));
+    let runtime = read(fields, "max_runtime", 7 * DAY).or(seconds(3600));
     // Five minutes: longer than a model thinks between two steps.
     let idle = idle.or(seconds(300).min(runtime.value));
+    let expect = fields.read("expect_runtime", shape::time(SHORTEST..=7 * DAY));
+    // A task of some steps; what is measured takes over with the first end.
+    let expect = expect.or(seconds(60).min(runtime.value));
     // A browser ends within a quarter of a second when asked; five are for one that swaps or hangs.
-    let stop_timeout = read("stop_timeout", seconds(300)).or(seconds(5)).value;
-    if idle.sound && runtime.sound && idle.value > runtime.value {
-        let [i, r] = [idle.value, runtime.value].map(spell_time);
-        let wrong = Wrong::new(format!("expected at most `max_runtime`, which is {r}, found {i}"));
-        fields.clash(&idle.place, "idle_timeout", wrong);
+    let stop_timeout = read(fields, "stop_timeout", seconds(300)).or(seconds(5)).value;
+    for (key, given) in [("idle_timeout", &idle), ("expect_runtime", &expect)] {
+        if given.sound && runtime.sound && given.value > runtime.value {
+            let [found, most] = [given.value, runtime.value].map(spell_time);
+            let wrong = Wrong::new(format!("expected at most `max_runtime`, which is {most}, found {found}"));
+            fields.clash(&given.place, key, wrong);
+        }
     }
-    Deadlines {
+    let deadlines = Deadlines {
         start_timeout,
         first_use_timeout,
         idle_timeout: idle.value,
         max_runtime: runtime.value,
         stop_timeout,
-    }
+    };
+    (deadlines, expect.value)
 }
 
 /// Without a kind some defaults are as good as others: the profile is not going to be used.

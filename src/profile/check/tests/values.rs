@@ -20,6 +20,7 @@ fn every_key_arrives() {
     "#);
     insta::assert_snapshot!(flat(&profile.classes["nightly"]), @r#"
     Class { target_wait: 3600s
+    drain_target: 60s
     max_wait: 43200s
     max_queued: 100000 }
     "#);
@@ -43,9 +44,13 @@ fn every_key_arrives() {
     network: Bridge
     probe: DevTools { port: 9223 } }
     memory_expect: Bytes(471859200)
+    expect_runtime: 60s
+    target_utilization: Permille(700)
+    miss_target: Permille(50)
     warm: Warm { min: 2
     max: 8
-    max_age: 1800s }
+    max_age: 1800s
+    keep: 600s }
     max_instances: 60
     deadlines: Deadlines { start_timeout: 30s
     first_use_timeout: 15s
@@ -76,7 +81,7 @@ fn every_key_arrives() {
 }
 
 #[test]
-fn defaults_by_kind() {
+fn defaults_of_a_browser() {
     insta::assert_snapshot!(flat(&pool(BROWSER)), @r#"
     Pool { kind: Browser
     default_class: ClassName("interactive")
@@ -94,9 +99,13 @@ fn defaults_by_kind() {
     network: None
     probe: DevTools { port: 9222 } }
     memory_expect: Bytes(1073741824)
+    expect_runtime: 60s
+    target_utilization: Permille(700)
+    miss_target: Permille(50)
     warm: Warm { min: 1
     max: 1
-    max_age: 3600s }
+    max_age: 3600s
+    keep: 600s }
     max_instances: 16
     deadlines: Deadlines { start_timeout: 60s
     first_use_timeout: 60s
@@ -114,6 +123,10 @@ fn defaults_by_kind() {
     guaranteed: 1
     weight: 500 }} }
     "#);
+}
+
+#[test]
+fn defaults_of_a_sandbox() {
     insta::assert_snapshot!(flat(&pool(SANDBOX)), @r#"
     Pool { kind: Sandbox
     default_class: ClassName("interactive")
@@ -131,9 +144,13 @@ fn defaults_by_kind() {
     network: None
     probe: Command(["true"]) }
     memory_expect: Bytes(536870912)
+    expect_runtime: 60s
+    target_utilization: Permille(700)
+    miss_target: Permille(50)
     warm: Warm { min: 1
     max: 1
-    max_age: 3600s }
+    max_age: 3600s
+    keep: 600s }
     max_instances: 16
     deadlines: Deadlines { start_timeout: 60s
     first_use_timeout: 60s
@@ -164,9 +181,11 @@ fn a_host_that_says_nothing() {
     cpu_overcommit: Permille(2000)
     max_starts: 3 }
     {ClassName("batch"): Class { target_wait: 300s
+    drain_target: 300s
     max_wait: 3600s
     max_queued: 5000 }
     ClassName("interactive"): Class { target_wait: 1s
+    drain_target: 60s
     max_wait: 30s
     max_queued: 200 }})
     "#);
