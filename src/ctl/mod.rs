@@ -3,7 +3,7 @@
 //! Data goes to standard output and talk to standard error, so that `LEASE=$(stokerctl acquire python)` is a
 //! lease's name and nothing else. Every verb that reads has `--json`, which prints what the API said.
 //!
-//! Not here: any decision. The tool asks the daemon, and checks profiles with the daemon's own code.
+//! Not here: any decision. The tool asks the daemon, and checks profiles and simulates with the daemon's own code.
 
 pub mod daemon;
 pub mod exit;

@@ -76,7 +76,7 @@ impl World {
         self.soon(Duration::from_millis(10), Happening::List);
         for (number, from) in begins.into_iter().enumerate() {
             let first = self.until_next(number, true);
-            self.soon(from + first, Happening::Comes(number));
+            self.soon(from.saturating_add(first), Happening::Comes(number));
         }
         for event in events {
             self.announce(event);

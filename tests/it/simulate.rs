@@ -116,7 +116,7 @@ fn a_mistake_is_told_with_its_line_and_what_was_expected() {
         said.stderr
     };
     insta::assert_snapshot!(told("\"1/s\"", "2"), @r#"
-    stokerctl: w.toml:12:8: invalid type: integer `2`, expected so many in a time, such as "2/s", "30/min" or "500/h"
+    stokerctl: w.toml:12:8: invalid type: integer `2`, expected so many in a time, such as "2/s", "30/min" or "500/h", and at most a million in a second
       12 | rate = 2
          |        ^
     "#);

@@ -22,6 +22,10 @@ use crate::sim::options::Faults;
 const OVERHEAD: Bytes = Bytes::mib(10);
 /// The longest that a workload may go on: what more there is to see, another seed shows.
 const LONGEST: Duration = Duration::from_secs(31 * 24 * 3600);
+/// The largest memory that anything of it has: more than any host.
+const LARGEST: Bytes = Bytes::mib(16 << 20);
+/// The most that come at once: more only wait in each other's way.
+const CROWD: u32 = 1_000_000;
 /// A caller is not more impatient than this: its request has to be on its way.
 const SHORTEST_PATIENCE: Duration = Duration::from_millis(100);
 
@@ -44,7 +48,7 @@ struct Raw {
 #[serde(deny_unknown_fields)]
 struct RawMachine {
     memory: Size,
-    cores: Cores,
+    cores: Spanned<Cores>,
     own: Size,
     overhead: Option<Size>,
 }
@@ -184,11 +188,13 @@ impl Rules<'_> {
         let fits = lasts >= Duration::from_secs(1) && lasts <= LONGEST;
         self.hold(fits, &at, "lasts", "expected at least one second and at most 31 days");
         let RawMachine { memory, cores, own, overhead } = raw.machine;
+        let right = *cores.get_ref() > Cores(MilliCpu::new(0));
+        self.hold(right, &cores.span(), "machine.cores", "expected some");
+        let cores = cores.into_inner();
         let overhead = overhead.map_or(OVERHEAD, |overhead| overhead.0);
         let machine = Machine { memory: memory.0, cores: cores.0, own: own.0, overhead };
         let instances = self.instances(raw.instance);
-        let streams =
-            raw.stream.into_iter().filter_map(|(name, raw)| self.stream(name, raw, lasts)).collect();
+        let streams = raw.stream.into_iter().filter_map(|(name, raw)| self.stream(name, raw)).collect();
         let events = raw.event.into_iter().filter_map(|raw| self.event(raw, machine.memory)).collect();
         Workload { lasts, machine, instances, streams, faults: raw.faults.resolved(), events }
     }
@@ -198,7 +204,8 @@ impl Rules<'_> {
         for (name, raw) in raw {
             let key = format!("instance.{}", name.get_ref());
             let Some(pool) = self.pool(&name, &key) else { continue };
-            let start = self.law(&raw.start, &format!("{key}.start"), time_of);
+            let start =
+                self.law(&raw.start, (&format!("{key}.start"), "31 days"), time_of, LONGEST.as_secs_f64());
             let contention = raw.contention.map_or(Permille::new(0), |share| share.0);
             let behaviour = Behaviour { start, contention, stop: raw.stop.0, idle: raw.idle.0 };
             instances.insert(pool, behaviour);
@@ -217,14 +224,14 @@ impl Rules<'_> {
         instances
     }
 
-    fn stream(&mut self, name: Spanned<String>, raw: RawStream, lasts: Duration) -> Option<Stream> {
+    fn stream(&mut self, name: Spanned<String>, raw: RawStream) -> Option<Stream> {
         let key = format!("stream.{}", name.get_ref());
         let pool = self.pool(&raw.pool, &format!("{key}.pool"));
         let class = raw.class.as_ref().and_then(|class| self.class(class, &format!("{key}.class")));
         let arrivals = self.arrivals(&name.span(), &raw, &key);
         if let Some(at_once) = &raw.at_once {
-            let right = *at_once.get_ref() > 0;
-            self.hold(right, &at_once.span(), &format!("{key}.at_once"), "expected at least 1");
+            let right = (1..=CROWD).contains(at_once.get_ref());
+            self.hold(right, &at_once.span(), &format!("{key}.at_once"), "expected 1 to a million");
         }
         if let Some(patience) = &raw.gives_up {
             let right = patience.get_ref().0 >= SHORTEST_PATIENCE;
@@ -238,8 +245,10 @@ impl Rules<'_> {
             }
             None => vec![name.get_ref().clone()],
         };
-        let runs = self.law(&raw.runs, &format!("{key}.runs"), time_of);
-        let memory = self.law(&raw.memory, &format!("{key}.memory"), |size| in_float(size.0.get()));
+        let runs = self.law(&raw.runs, (&format!("{key}.runs"), "31 days"), time_of, LONGEST.as_secs_f64());
+        let size_of = |size: Size| in_float(size.0.get());
+        let most = in_float(LARGEST.get());
+        let memory = self.law(&raw.memory, (&format!("{key}.memory"), "16 TiB"), size_of, most);
         let (pool, arrivals) = (pool?, arrivals?);
         let class = class.unwrap_or_else(|| self.profile.pools[&pool].default_class.clone());
         Some(Stream {
@@ -250,7 +259,7 @@ impl Rules<'_> {
             arrivals,
             at_once: raw.at_once.map_or(1, Spanned::into_inner),
             from: raw.from.map_or(Duration::ZERO, |from| from.0),
-            until: raw.until.map_or(lasts, |until| until.0),
+            until: raw.until.map_or(Duration::MAX, |until| until.0),
             runs,
             memory,
             grows_in: raw.grows_in.map_or(Duration::ZERO, |time| time.0),
@@ -268,8 +277,8 @@ impl Rules<'_> {
             (Some(rate), None) => Some(Arrivals::Poisson(rate.get_ref().0)),
             (None, Some(burst)) => {
                 let RawBurst { every, count } = *burst.get_ref();
-                let right = every.0 >= Duration::from_secs(1) && count > 0;
-                let problem = "expected `every` to be at least one second and `count` at least 1";
+                let right = every.0 >= Duration::from_secs(1) && (1..=CROWD).contains(&count);
+                let problem = "expected `every` to be at least one second and `count` to be 1 to a million";
                 self.hold(right, &burst.span(), &format!("{key}.burst"), problem);
                 Some(Arrivals::Bursts(every.0, count))
             }
@@ -357,7 +366,14 @@ impl Rules<'_> {
         None
     }
 
-    fn law<T: Copy>(&mut self, raw: &Spanned<RawLaw<T>>, key: &str, amount: impl Fn(T) -> f64) -> Law {
+    /// A law of amounts up to a largest one, which is called that in words.
+    fn law<T: Copy>(
+        &mut self,
+        raw: &Spanned<RawLaw<T>>,
+        (key, in_words): (&str, &str),
+        amount: impl Fn(T) -> f64,
+        largest: f64,
+    ) -> Law {
         let RawLaw { law, mean, sigma, alpha, most } = raw.get_ref();
         let at = raw.span();
         let lognormal = *law == RawForm::Lognormal;
@@ -370,17 +386,17 @@ impl Rules<'_> {
         self.hold(right, &at, key, "expected an `alpha` above 1, where there is a mean, and at most 100");
         let mean = amount(*mean);
         self.hold(mean > 0.0, &at, key, "expected a `mean` above zero");
-        let most = most.map(amount);
-        let below = most.is_some_and(|most| most < mean);
-        self.hold(!below, &at, key, "expected `most` to be at least the `mean`");
+        // A thousand times the mean is as good as no cap.
+        let most = most.map_or((mean * 1000.0).min(largest), amount);
+        self.hold(most >= mean, &at, key, "expected `most` to be at least the `mean`");
+        self.hold(mean.max(most) <= largest, &at, key, &format!("expected at most {in_words}"));
         let form = match law {
             RawForm::Fixed => Form::Fixed,
             RawForm::Exponential => Form::Exponential,
             RawForm::Lognormal => Form::Lognormal(sigma),
             RawForm::Pareto => Form::Pareto(alpha),
         };
-        // A thousand times the mean is as good as no cap, and no float runs away.
-        Law { form, mean, most: most.unwrap_or(mean * 1000.0) }
+        Law { form, mean, most }
     }
 }
 

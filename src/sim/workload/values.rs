@@ -8,7 +8,10 @@ use serde::de::{self, Deserialize, Deserializer, Unexpected, Visitor};
 use crate::quantity::{Bytes, DURATION_EXPECTED, MilliCpu, Permille, parse_duration};
 
 /// What a rate must look like.
-const RATE_EXPECTED: &str = "so many in a time, such as \"2/s\", \"30/min\" or \"500/h\"";
+const RATE_EXPECTED: &str =
+    "so many in a time, such as \"2/s\", \"30/min\" or \"500/h\", and at most a million in a second";
+/// The lowest rate, of one in some months, and the highest, in a second.
+const RATES: std::ops::RangeInclusive<f64> = 1e-7..=1e6;
 /// What a flow of memory must look like.
 const FLOW_EXPECTED: &str = "a size in a time, such as \"10MiB/min\"";
 
@@ -48,7 +51,7 @@ written! {
     Rate(f64), RATE_EXPECTED, |text| {
         let (many, time) = text.split_once('/')?;
         let many: f64 = many.trim().parse().ok()?;
-        (many.is_finite() && many > 0.0).then_some(many / seconds(time)?)
+        Some(many / seconds(time)?).filter(|rate| RATES.contains(rate))
     }
 }
 written! {
