@@ -5,8 +5,9 @@
 
 systemctl start stoker-reap.service
 equal "reap beside a daemon" "$(systemctl show -P Result stoker-reap.service)" exec-condition
-short=$(stokerctl acquire sandbox --max-runtime 15s)
 long=$(stokerctl acquire sandbox)
+ready # so that the one with little time waits for no start
+short=$(stokerctl acquire sandbox --max-runtime 20s)
 gone=$(container "$short") kept=$(container "$long")
 systemctl stop stokerd.socket stokerd
 reaped() { systemctl start stoker-reap.service && ! containers | grep -q "$gone"; }
