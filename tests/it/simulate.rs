@@ -67,7 +67,8 @@ fn a_seed_and_the_files_are_all_one_needs() {
 }
 
 /// A host of one pool, with which a workload's mistakes are told.
-const HOST: &str = "[pool.python]\nkind = 'sandbox'\nimage = 'i'\n";
+const HOST: &str = "[pool.python]\nkind = 'sandbox'\nimage = 'i'\nmemory_max = '256MiB'\nmemory_expect = '64MiB'\n\
+                    shm = '16MiB'\nwarm = { min = 0, max = 0 }\n";
 const RIGHT: &str = r#"lasts = "1m"
 [machine]
 memory = "8GiB"
@@ -83,6 +84,66 @@ rate = "1/s"
 runs = { law = "fixed", mean = "1s" }
 memory = { law = "fixed", mean = "20MiB" }
 "#;
+
+/// What comes of the right workload with something else in it, and more at its end.
+fn changed(changes: &[(&str, &str)], more: &str) -> Outcome {
+    let change = |text: String, (from, to): &(&str, &str)| {
+        assert!(text.contains(from), "{from}");
+        text.replacen(from, to, 1)
+    };
+    let text = changes.iter().fold(format!("{RIGHT}{more}"), change);
+    let profile = profile::check("host.toml", HOST).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let workload = Workload::read("w.toml", &text, &profile).unwrap_or_else(|wrong| panic!("{wrong}"));
+    outcome(&Game { profile, lasts: workload.lasts, workload, seed: 1, checked: true })
+}
+
+#[test]
+fn what_outgrows_its_limit_is_killed_and_nobody_else() {
+    let grows = ("\"20MiB\"", "\"400MiB\"");
+    let outcome = changed(
+        &[
+            grows,
+            ("rate = \"1/s\"", "rate = \"1/s\"\ngrows_in = \"4s\""),
+            ("runs = { law = \"fixed\", mean = \"1s\"", "runs = { law = \"fixed\", mean = \"9s\""),
+        ],
+        "",
+    );
+    assert!(outcome.kills.own > 10, "{:?}", outcome.kills);
+    assert_eq!(outcome.ends.get("died"), Some(&outcome.kills.own), "{:?}", outcome.ends);
+    assert_eq!((outcome.kills.slice, outcome.kills.host, outcome.kills.innocent), (0, 0, 0));
+}
+
+#[test]
+fn starts_beside_each_other_take_longer() {
+    let crowd = ("rate = \"1/s\"", "burst = { every = \"1h\", count = 4 }");
+    let longest = |more: &[(&str, &str)]| {
+        let outcome = changed(&[&[crowd], more].concat(), "");
+        assert_eq!((outcome.classes[0].granted, outcome.classes[0].cold), (4, 4));
+        outcome.classes[0].wait_max_ms.unwrap()
+    };
+    let alone = longest(&[]);
+    let crowded = longest(&[("stop = ", "contention = \"100%\"\nstop = ")]);
+    assert!(alone >= 1000.0 && crowded >= 2.0 * alone, "{alone} ms without contention, {crowded} ms with it");
+}
+
+#[test]
+fn callers_give_up_come_back_or_leave_as_their_stream_says() {
+    let slow = ("mean = \"1s\" }\nstop", "mean = \"5s\" }\nstop");
+    let impatient = changed(&[slow, ("rate = \"1/s\"", "rate = \"1/s\"\ngives_up = \"2s\"")], "");
+    let class = &impatient.classes[0];
+    assert!(class.gave_up > 10 && class.gave_up == impatient.callers.left_with_nothing, "{class:?}");
+    assert!(class.wait_max_ms.is_none_or(|longest| longest <= 2010.0), "{class:?}");
+
+    let drained = "[[event]]\nwhat = \"drain\"\nat = \"5s\"\nlasts = \"50s\"\nwindow = \"1s\"\n";
+    let back = ("rate = \"1/s\"", "rate = \"1/s\"\nretries = 2\nretry_after = \"3s\"");
+    let outcome = changed(&[back], drained);
+    let class = &outcome.classes[0];
+    assert_eq!(outcome.refusals.get("host_draining"), Some(&class.refused), "{:?}", outcome.refusals);
+    assert!(
+        class.retries > outcome.callers.left_with_nothing && outcome.callers.left_with_nothing > 10,
+        "{outcome:?}"
+    );
+}
 
 fn simulate(workload: &str, more: &[&str]) -> (Said, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
