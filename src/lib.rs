@@ -58,6 +58,12 @@
 //! queue, and the same lines grant it when a start becomes ready. A caller that hangs up leaves the queue; a
 //! grant that cannot be delivered is taken back.
 //!
+//! # One explanation
+//!
+//! `stokerctl explain` asks for a pool. The lines of [`control`]'s `scaling` are told with the numbers that the stock was decided
+//! with, and each limit of `admission` is asked for a start that nobody has wished for: the functions are those that
+//! decide, so what is shown cannot differ.
+//!
 //! # One pressure event
 //!
 //! Tasks stand still for memory, and the kernel says so; the measuring thread looks at once and hands in a whole

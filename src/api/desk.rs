@@ -119,6 +119,7 @@ pub fn granted_lease(reply: &Reply) -> Option<LeaseId> {
         Reply::Leases(_)
         | Reply::Use { .. }
         | Reply::Pools(_)
+        | Reply::Explain(_)
         | Reply::Host(_)
         | Reply::Reloaded(_)
         | Reply::Refused(_) => None,

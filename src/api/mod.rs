@@ -13,6 +13,7 @@
 //! POST /v1/leases/ID/exec              {"command": [...]}, one answer
 //! GET  /v1/leases/ID/tunnel/PORT       Upgrade: tcp, then bytes to that port of its own loopback
 //! GET  /v1/pools, /v1/pools/NAME
+//! GET  /v1/pools/NAME/explain
 //! POST /v1/pools/NAME/drain, undrain
 //! GET  /v1/host
 //! POST /v1/host/drain, undrain
@@ -102,6 +103,7 @@ impl Api {
             .route("/v1/reload", post(reload::reload))
             .route("/v1/pools", get(operate::pools))
             .route("/v1/pools/{name}", get(operate::pool))
+            .route("/v1/pools/{name}/explain", get(operate::explain))
             .route("/v1/pools/{name}/drain", post(operate::drain_pool))
             .route("/v1/pools/{name}/undrain", post(operate::undrain_pool))
             .route("/v1/leases", get(leases::list).post(leases::acquire))

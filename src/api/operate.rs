@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use serde_json::{Value, json};
 
 use super::problem::Problem;
-use super::wire::{DrainBody, HostBody, PoolBody, Pools};
+use super::wire::{DrainBody, ExplainBody, HostBody, PoolBody, Pools};
 use super::{Api, read_body, read_duration, unexpected};
 use crate::control::message::{Call, HostView, PoolView, Refusal, Reply, Scope};
 use crate::profile::PoolName;
@@ -22,7 +22,7 @@ const DRAIN_WINDOW: Duration = Duration::from_secs(3600);
 pub(super) async fn features() -> Json<Value> {
     Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "features": ["leases", "wait_for", "exec", "tunnel", "pools", "host", "drain", "reload"],
+        "features": ["leases", "wait_for", "exec", "tunnel", "pools", "explain", "host", "drain", "reload"],
     }))
 }
 
@@ -62,6 +62,14 @@ pub(super) async fn pool(
     Path(name): Path<String>,
 ) -> Result<Json<PoolBody>, Problem> {
     show_pool(&api, PoolName::new(name)).await
+}
+
+pub(super) async fn explain(
+    State(api): State<Api>,
+    Path(name): Path<String>,
+) -> Result<Json<ExplainBody>, Problem> {
+    let Reply::Explain(view) = api.ask(Call::Explain(PoolName::new(name))).await? else { unexpected() };
+    Ok(Json(ExplainBody::from(&*view)))
 }
 
 pub(super) async fn drain_pool(

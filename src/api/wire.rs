@@ -3,6 +3,10 @@
 //! Serde stops here: inner types are free to change. Only additions are made to what is here. A number
 //! carries its unit in its name; a duration that a person writes is text with a unit (`"30s"`).
 
+mod explain;
+
+pub use explain::{ClassDemandBody, ExplainBody, LimitRowBody};
+
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};

@@ -13,12 +13,15 @@
 //!
 //! Not here: which instance (`placement`), how many are wanted (`scaling`).
 
+use std::cell::OnceCell;
+
 use super::budget::{self, OVERHEAD, Promised};
 use super::host::Belief;
 use super::message::{Engine, Tenant, Verdict, Why};
 use super::pool::Pool;
 use super::queue;
-use crate::profile::{Class, ClassName, Host, HostProfile};
+use super::words::Figures;
+use crate::profile::{Class, ClassName, HostProfile};
 use crate::quantity::{Bytes, Instant};
 
 /// What the host as a whole says of a further start.
@@ -27,8 +30,6 @@ pub(super) struct Room<'a> {
     pub(super) profile: &'a HostProfile,
     pub(super) belief: &'a Belief,
     pub(super) promised: Promised,
-    /// What is left to those that are served before.
-    pub(super) ahead: Promised,
 }
 
 /// Who asks.
@@ -84,10 +85,24 @@ pub(super) fn startable(pool: &Pool, room: &Room<'_>, now: Instant) -> u32 {
     let (Ok(memory), Ok(slice), Ok(cpu)) = (memory.known(), slice.known(), cpu.known()) else {
         return 0;
     };
-    if objection_of_pool(pool, room.belief, now).is_some() {
+    let Room { profile, promised, belief, .. } = room;
+    let sum = || *promised;
+    let asked = Asked {
+        pool,
+        profile,
+        belief,
+        now,
+        starting: 0,
+        refill: false,
+        ahead: Promised::default(),
+        unwritten: None,
+        promised: OnceCell::new(),
+        sum: &sum,
+    };
+    // Of the pool and the pressure: these are no matter of how many.
+    if LIMITS[..5].iter().any(|limit| limit(&asked).objection.is_some()) {
         return 0;
     }
-    let Room { profile, promised, .. } = room;
     let has = budget::Has { profile, memory, slice };
     let ledger = has.unpromised(promised).saturating_sub(promised.slack.max(budget::slack(&pool.spec)));
     let by_ledger = ledger.get().checked_div(pool.spec.memory_expect.get()).unwrap_or(0);
@@ -114,29 +129,133 @@ pub(super) fn pressed(pool: &Pool, belief: &Belief, now: Instant) -> Option<Why>
     belief.gauge.objection(now).filter(|_| needs_a_start)
 }
 
-/// What of the engine, the pool itself and memory's pressure keeps one more instance from being started now.
-pub(super) fn objection_of_pool(pool: &Pool, belief: &Belief, now: Instant) -> Option<Why> {
-    if let Engine::Unreachable(why) = &belief.engine {
-        return Some(Why::EngineUnreachable(why.clone()));
-    }
-    if let Some(why) = pool.fortune.objection(now, pool.counts.starting) {
-        return Some(why);
-    }
-    let (have, limit) = (pool.total(), pool.spec.max_instances);
-    if have >= limit {
-        return Some(Why::MaxInstances { have, limit });
-    }
-    belief.gauge.objection(now)
+/// A start that is wished for, and all that is looked at for it.
+pub(super) struct Asked<'a> {
+    pub(super) pool: &'a Pool,
+    pub(super) profile: &'a HostProfile,
+    pub(super) belief: &'a Belief,
+    pub(super) now: Instant,
+    /// Starts of all pools that are under way.
+    pub(super) starting: u32,
+    /// Whether nobody waits for it.
+    pub(super) refill: bool,
+    /// What is left to those that are served before.
+    pub(super) ahead: Promised,
+    /// Why nothing can be written down, where that is so.
+    pub(super) unwritten: Option<&'a str>,
+    /// What all instances are counted with, summed up only when it is asked for.
+    pub(super) promised: OnceCell<Promised>,
+    pub(super) sum: &'a dyn Fn() -> Promised,
 }
 
-/// Whether as many starts are under way as may be.
-pub(super) fn objection_of_starts(host: &Host, have: u32) -> Option<Why> {
-    (have >= host.max_starts).then_some(Why::Starts { have, limit: host.max_starts })
+/// One thing that may keep a start back: what it would need and what there is, as far as these are numbers, and whether it
+/// does.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Limit {
+    /// As [`Why::code`] names it.
+    pub(super) name: &'static str,
+    pub(super) figures: Option<Figures>,
+    pub(super) objection: Option<Why>,
 }
 
-/// What of the host keeps one more instance of this pool from being started now.
-pub(super) fn objection_of_host(pool: &Pool, room: &Room<'_>, now: Instant) -> Option<Why> {
-    memory_objection(pool, room, now).or_else(|| cpu_objection(pool, room, now))
+/// All of them, in the order in which an operator would want to hear of them.
+pub(super) const LIMITS: [fn(&Asked<'_>) -> Limit; 10] = [
+    |asked| Limit::plain("not_recorded", asked.unwritten.map(|why| Why::NotRecorded(why.to_owned()))),
+    |asked| {
+        let Engine::Unreachable(why) = &asked.belief.engine else {
+            return Limit::plain("engine_unreachable", None);
+        };
+        Limit::plain("engine_unreachable", Some(Why::EngineUnreachable(why.clone())))
+    },
+    |asked| {
+        let Asked { pool, now, .. } = asked;
+        Limit::plain("starts_failing", pool.fortune.objection(*now, pool.counts.starting))
+    },
+    |asked| {
+        let (have, limit) = (asked.pool.total(), asked.pool.spec.max_instances);
+        Limit::of(Why::MaxInstances { have, limit }, have >= limit)
+    },
+    |asked| Limit::plain("under_pressure", asked.belief.gauge.objection(asked.now)),
+    |asked| {
+        let (have, limit) = (asked.starting, asked.profile.host.max_starts);
+        Limit::of(Why::Starts { have, limit }, have >= limit)
+    },
+    |asked| {
+        let starts = (asked.starting, asked.profile.host.max_starts);
+        let objection = asked.belief.gauge.objection_to_more(asked.now, starts, asked.refill);
+        Limit::plain(objection.as_ref().map_or("cpu_pressure", Why::code), objection)
+    },
+    |asked| asked.memory("memory_promised", Asked::memory_promised),
+    |asked| asked.memory("memory_available", Asked::memory_available),
+    |asked| asked.cpu(),
+];
+
+impl Limit {
+    /// One without numbers.
+    fn plain(name: &'static str, objection: Option<Why>) -> Limit {
+        Limit { name, figures: objection.as_ref().and_then(Why::figures), objection }
+    }
+
+    /// One that is reached or not.
+    fn of(why: Why, reached: bool) -> Limit {
+        Limit { name: why.code(), figures: why.figures(), objection: reached.then_some(why) }
+    }
+}
+
+impl Asked<'_> {
+    /// The first thing that keeps it back.
+    pub(super) fn objection(&self) -> Option<Why> {
+        LIMITS.iter().find_map(|limit| limit(self).objection)
+    }
+
+    fn promised(&self) -> &Promised {
+        self.promised.get_or_init(self.sum)
+    }
+
+    /// One of the two tests of memory, where there is something to test with.
+    fn memory(&self, name: &'static str, test: impl Fn(&Self, &budget::Has<'_>) -> (Why, bool)) -> Limit {
+        let Asked { pool, profile, belief, now, .. } = self;
+        let unknown =
+            |what: &str, why: &str| Limit::plain(name, Some(Why::NoTelemetry(format!("{what}: {why}"))));
+        let (memory, slice) = (belief.memory.reading(*now), belief.slice.reading(*now));
+        let memory = match memory.known() {
+            Ok(memory) => memory,
+            Err(why) => return unknown("memory", why),
+        };
+        if let Some(why) = never_fits(pool, profile, belief, *now) {
+            return Limit::plain(name, Some(why));
+        }
+        let slice = match slice.known() {
+            Ok(slice) => slice,
+            Err(why) => return unknown("memory of all containers", why),
+        };
+        let (why, reached) = test(self, &budget::Has { profile, memory, slice });
+        Limit::of(why, reached)
+    }
+
+    fn memory_promised(&self, has: &budget::Has<'_>) -> (Why, bool) {
+        let slack = self.promised().slack.max(self.ahead.slack).max(budget::slack(&self.pool.spec));
+        let need = self.pool.spec.memory_expect.saturating_add(self.ahead.memory).saturating_add(slack);
+        let have = has.unpromised(self.promised());
+        (Why::MemoryPromised { need, have }, need > have)
+    }
+
+    fn memory_available(&self, has: &budget::Has<'_>) -> (Why, bool) {
+        let need = need_of(self.pool).saturating_add(self.ahead.growth);
+        let have = has.spare(self.promised());
+        (Why::MemoryAvailable { need, have }, need > have)
+    }
+
+    fn cpu(&self) -> Limit {
+        let reading = self.belief.cpu.reading(self.now);
+        let cpu = match reading.known() {
+            Ok(cpu) => cpu,
+            Err(why) => return Limit::plain("cpu", Some(Why::NoTelemetry(format!("cpu: {why}")))),
+        };
+        let need = self.pool.spec.template.cpus.saturating_add(self.ahead.cpu);
+        let have = budget::unpromised_cpu(&self.profile.host, cpu, self.promised());
+        Limit::of(Why::Cpu { need, have }, need > have)
+    }
 }
 
 impl Why {
@@ -163,43 +282,6 @@ impl Why {
             | Why::NotRecorded(_) => false,
         }
     }
-}
-
-fn memory_objection(pool: &Pool, room: &Room<'_>, now: Instant) -> Option<Why> {
-    let reading = room.belief.memory.reading(now);
-    let memory = match reading.known() {
-        Ok(memory) => memory,
-        Err(why) => return Some(Why::NoTelemetry(format!("memory: {why}"))),
-    };
-    if let Some(why) = never_fits(pool, room.profile, room.belief, now) {
-        return Some(why);
-    }
-    let reading = room.belief.slice.reading(now);
-    let slice = match reading.known() {
-        Ok(slice) => slice,
-        Err(why) => return Some(Why::NoTelemetry(format!("memory of all containers: {why}"))),
-    };
-    let has = budget::Has { profile: room.profile, memory, slice };
-    let slack = room.promised.slack.max(room.ahead.slack).max(budget::slack(&pool.spec));
-    let need = pool.spec.memory_expect.saturating_add(room.ahead.memory).saturating_add(slack);
-    let have = has.unpromised(&room.promised);
-    if need > have {
-        return Some(Why::MemoryPromised { need, have });
-    }
-    let need = need_of(pool).saturating_add(room.ahead.growth);
-    let have = has.spare(&room.promised);
-    (need > have).then_some(Why::MemoryAvailable { need, have })
-}
-
-fn cpu_objection(pool: &Pool, room: &Room<'_>, now: Instant) -> Option<Why> {
-    let reading = room.belief.cpu.reading(now);
-    let cpu = match reading.known() {
-        Ok(cpu) => cpu,
-        Err(why) => return Some(Why::NoTelemetry(format!("cpu: {why}"))),
-    };
-    let need = pool.spec.template.cpus.saturating_add(room.ahead.cpu);
-    let have = budget::unpromised_cpu(&room.profile.host, cpu, &room.promised);
-    (need > have).then_some(Why::Cpu { need, have })
 }
 
 /// What one more instance costs the host.

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use super::Controller;
 use super::admission::{self, Room, Who};
-use super::budget::Promised;
 use super::drain::Drain;
 use super::lease::{Lease, Limits, State, WATCHERS};
 use super::message::{
@@ -42,6 +41,16 @@ impl Controller {
             Call::Pools => {
                 let pools = self.pools.values().map(|pool| self.view_pool(pool)).collect();
                 self.reply(call, Reply::Pools(pools));
+            }
+            Call::Explain(name) => {
+                let reply = match self.pools.get(&name) {
+                    Some(pool) => Reply::Explain(Box::new(self.explain(pool))),
+                    None => Reply::Refused(Box::new(Refusal::NoSuchPool(
+                        name,
+                        self.pools.keys().cloned().collect(),
+                    ))),
+                };
+                self.reply(call, reply);
             }
             Call::Host => self.reply_host(call),
             Call::Drain(scope, window) => {
@@ -113,7 +122,7 @@ impl Controller {
             .or_else(|| admission::pressed(pool, &self.belief, self.now));
         let startable = || {
             let (profile, promised) = (&self.profile, self.promised());
-            let room = Room { profile, belief: &self.belief, promised, ahead: Promised::default() };
+            let room = Room { profile, belief: &self.belief, promised };
             admission::startable(pool, &room, self.now)
         };
         let who = Who { class: (&class_name, &class), tenant: &request.tenant, no_wait: wait.is_zero() };

@@ -8,11 +8,13 @@
 //! difference, so that a word that was lost is healed by the next. A refusal is an answer, not an error.
 
 mod events;
+mod explain;
 mod pressure;
 mod records;
 mod views;
 
 pub use events::{Event, StopReason, What};
+pub use explain::{ClassDemandView, ExplainView, LimitView};
 pub use pressure::{Ceilings, CeilingsView, Level, PressureView, Shortage, SliceMemory, Tier, Victim};
 pub use records::{
     DrainRecord, InstanceRecord, InstanceRecordState, LeaseRecord, LeaseRecordState, LimitsRecord, Made,
@@ -272,6 +274,8 @@ pub enum Call {
     Overran(LeaseId),
     /// Show all pools.
     Pools,
+    /// Say why a pool has what it has.
+    Explain(PoolName),
     /// Show the host.
     Host,
     /// Take no new work, let running work end within the window, then reclaim.
@@ -395,6 +399,8 @@ pub enum Reply {
     },
     /// All pools, by name.
     Pools(Vec<PoolView>),
+    /// Why a pool has what it has.
+    Explain(Box<ExplainView>),
     /// The host.
     Host(Box<HostView>),
     /// The profile holds; this is what has changed.

@@ -31,6 +31,7 @@ mod demand;
 mod drain;
 mod ending;
 mod envelope;
+mod explain;
 mod fortune;
 mod host;
 mod lease;
@@ -184,7 +185,7 @@ impl Controller {
             Reply::Lease(_) | Reply::Leases(_) | Reply::Use { .. } => {
                 self.say_recorded(Output::Reply(call, reply));
             }
-            Reply::Pools(_) | Reply::Host(_) | Reply::Reloaded(_) | Reply::Refused(_) => {
+            Reply::Pools(_) | Reply::Explain(_) | Reply::Host(_) | Reply::Reloaded(_) | Reply::Refused(_) => {
                 self.out.push_back(Output::Reply(call, reply));
             }
         }

@@ -3,7 +3,8 @@
 //! A request gets the warm instance that has been warm longest: it will be the next to age anyway. One of an older
 //! template is lent only where there is none of the newest. Start slots are scarce, so they go first to the pool
 //! whose waiting request has the earliest promise, then to refill, to the pool that lacks the largest part of its
-//! stock, and last to the exchange of what was made from an older template.
+//! stock, and last to the exchange of what was made from an older template. Where memory or processors are short, what is warm
+//! beyond its stock is given up for who waits, and who is late reserves what it needs (`settle`).
 //!
 //! Not here: whether a start is allowed (`admission`).
 

@@ -292,6 +292,11 @@ impl Pool {
         self.queue.heads().map(|(class, _)| of(class)).sum()
     }
 
+    /// How many of those that wait have neither a warm one nor one under way.
+    pub(super) fn lacking(&self) -> u32 {
+        self.askers().saturating_sub(self.counts.warm + self.counts.starting)
+    }
+
     /// What keeps a request of this class from being served: slots that are held back, or what keeps a start back.
     pub(super) fn obstacle(&self, class: &ClassName) -> Option<Why> {
         let slots = Pool::slots(&self.spec);

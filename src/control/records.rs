@@ -243,9 +243,12 @@ impl Controller {
             Reply::Use { instance, .. } => {
                 undone.iter().find(|(_, lent)| **lent == Some(*instance)).map(|(lease, _)| lease.clone())
             }
-            Reply::Leases(_) | Reply::Pools(_) | Reply::Host(_) | Reply::Reloaded(_) | Reply::Refused(_) => {
-                None
-            }
+            Reply::Leases(_)
+            | Reply::Pools(_)
+            | Reply::Explain(_)
+            | Reply::Host(_)
+            | Reply::Reloaded(_)
+            | Reply::Refused(_) => None,
         };
         match (refused, reply) {
             (Some(lease), _) => Reply::Refused(Box::new(self.not_recorded(lease))),

@@ -4,15 +4,17 @@
 //! order of the product: what is over ends first and frees its slot; who waits is served from what is warm;
 //! what is too much is stopped; and only then something is started, while every limit leaves room.
 
+use std::cell::OnceCell;
+
 use super::Controller;
-use super::admission::{self, Room};
+use super::admission::Asked;
 use super::budget::Promised;
 use super::envelope::Share;
 use super::host::UNKNOWN_AFTER;
 use super::lease::State;
 use super::message::{End, Event, InstanceId, LeaseId, Output, Scope, StartFailure, StopReason, What, Why};
 use super::placement::{self, Urgency};
-use super::pool::{Life, PROBE_EVERY, Probing};
+use super::pool::{Life, PROBE_EVERY, Pool, Probing};
 use super::scaling;
 use super::timer::Timer;
 use crate::profile::PoolName;
@@ -31,6 +33,7 @@ impl Controller {
         while self.make_room() {
             self.start_wanted();
         }
+        self.give_up_surplus();
         self.report_drained();
         self.forget_removed();
     }
@@ -267,28 +270,27 @@ impl Controller {
         let mut starting = self.pools.values().map(|pool| pool.counts.starting).sum();
         // Summed up only when somebody's start depends on it.
         let mut promised: Option<Promised> = None;
-        // What waiting requests need that the host has not: refill leaves it to them.
-        let mut ahead = Promised::default();
+        // What waiting requests need that the host has not: refill leaves it to them, and to those that are late so do
+        // others that wait, or large ones would wait for ever while small ones pass.
+        let (mut ahead, mut late) = (Promised::default(), Promised::default());
         while let Some((urgency, next)) = wishes.iter().min().cloned() {
             wishes.retain(|(_, name)| *name != next);
             let pool = &self.pools[&next];
             let refill = matches!(urgency, Urgency::Refill(_) | Urgency::Exchange);
-            let unwritten = self.records.trouble.clone().map(Why::NotRecorded);
-            let objection = unwritten
-                .or_else(|| admission::objection_of_pool(pool, &self.belief, now))
-                .or_else(|| admission::objection_of_starts(&self.profile.host, starting))
-                .or_else(|| {
-                    self.belief.gauge.objection_to_more(now, (starting, self.profile.host.max_starts), refill)
-                })
-                .or_else(|| {
-                    let promised = *promised.get_or_insert_with(|| self.promised());
-                    let ahead = if refill { ahead } else { Promised::default() };
-                    let room = Room { profile: &self.profile, belief: &self.belief, promised, ahead };
-                    admission::objection_of_host(pool, &room, now)
-                });
+            let sum = || promised.unwrap_or_else(|| self.promised());
+            let ahead_of_it = if refill { ahead } else { late };
+            let asked = self.asked(pool, (starting, refill, ahead_of_it), &sum);
+            let objection = asked.objection();
+            let summed = asked.promised.into_inner();
+            promised = promised.or(summed);
             if let Some(why) = objection {
-                if matches!(urgency, Urgency::Waiting(_)) && why.is_shortage() {
+                if let Urgency::Waiting(promised) = urgency
+                    && why.is_shortage()
+                {
                     ahead.add(Share::of_new(&pool.spec), &pool.spec);
+                    if promised < now {
+                        late.add(Share::of_new(&pool.spec), &pool.spec);
+                    }
                 }
                 let pool = self.pool(&next);
                 let its_turn = matches!(why, Why::Starts { .. });
@@ -302,6 +304,46 @@ impl Controller {
             starting += 1;
             self.start_one(&next);
             wishes.extend(placement::urgency(&self.pools[&next]).map(|urgency| (urgency, next)));
+        }
+    }
+
+    /// All that is looked at for one more start of a pool: beside so many, for stock or for who waits, behind those.
+    pub(super) fn asked<'a>(
+        &'a self,
+        pool: &'a Pool,
+        (starting, refill, ahead): (u32, bool, Promised),
+        sum: &'a dyn Fn() -> Promised,
+    ) -> Asked<'a> {
+        Asked {
+            pool,
+            profile: &self.profile,
+            belief: &self.belief,
+            now: self.now,
+            starting,
+            refill,
+            ahead,
+            unwritten: self.records.trouble.as_deref(),
+            promised: OnceCell::new(),
+            sum,
+        }
+    }
+
+    /// Where requests wait for what the host has no more of: stops what is warm beyond the stock of any pool, though it
+    /// was wanted lately, one for each request; those that are being stopped already count.
+    fn give_up_surplus(&mut self) {
+        let short = |pool: &&Pool| pool.blocked_by.as_ref().is_some_and(Why::is_shortage);
+        let waiting: u32 = self.pools.values().filter(short).map(Pool::lacking).sum();
+        let stopping: u32 = self.pools.values().map(|pool| pool.counts.stopping).sum();
+        for _ in stopping..waiting {
+            let spare =
+                |pool: &Pool| pool.counts.warm.saturating_sub(pool.stock().saturating_add(pool.askers()));
+            let Some(pool) =
+                self.pools.values().filter(|pool| spare(pool) > 0).max_by_key(|pool| spare(pool))
+            else {
+                return;
+            };
+            let first = pool.dispensable().next().expect("a pool with a warm one to spare has one");
+            self.stop_instance(first, StopReason::Surplus);
         }
     }
 

@@ -7,6 +7,7 @@
 
 pub mod daemon;
 pub mod exit;
+mod explain;
 mod forward;
 mod logs;
 mod look;
@@ -86,6 +87,11 @@ enum Verb {
     Leases,
     /// All pools
     Pools,
+    /// Why a pool has what it has: demand and stock in numbers, and what bounds its next start
+    Explain {
+        /// The pool
+        pool: String,
+    },
     /// Everything about one lease or one pool
     Show {
         /// A lease or a pool
@@ -269,6 +275,7 @@ impl Tool {
             Verb::Renew { lease, by } => self.renew(&lease, by).await,
             Verb::Leases => self.leases().await,
             Verb::Pools => self.pools().await,
+            Verb::Explain { pool } => self.explain(&pool).await,
             Verb::Show { name } => self.show(&name).await,
             Verb::Exec(exec) => self.exec(exec).await,
             Verb::Forward(forward) => self.forward(forward).await,

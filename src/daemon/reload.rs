@@ -70,7 +70,14 @@ async fn reload(layers: &Layers, host: &str, desk: &Desk) -> Outcome {
             Ok(Reloaded { changes: changes.into_iter().map(Into::into).collect() })
         }
         Ok(Reply::Refused(refusal)) => Err(Problem::from(*refusal)),
-        Ok(Reply::Lease(_) | Reply::Leases(_) | Reply::Use { .. } | Reply::Pools(_) | Reply::Host(_)) => {
+        Ok(
+            Reply::Lease(_)
+            | Reply::Leases(_)
+            | Reply::Use { .. }
+            | Reply::Pools(_)
+            | Reply::Explain(_)
+            | Reply::Host(_),
+        ) => {
             unreachable!("the controller answered another question than was asked")
         }
         Err(Ending) => Err(Problem::ending()),

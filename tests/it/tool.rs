@@ -1,5 +1,7 @@
 //! How `stokerctl` looks: the words and columns that people and their scripts get used to.
 
+use stoker::api::wire::ExplainBody;
+
 use crate::host::{BROWSER, Host, SANDBOX, Said, stokerctl};
 
 /// Leaves what every run has in common: names, times and sizes are of this host and this moment.
@@ -121,6 +123,38 @@ async fn how_one_thing_looks() {
         idle_ends_in: <time>
         "#);
     });
+}
+
+#[tokio::test]
+async fn how_an_explanation_looks() {
+    let Some(host) = Host::with(&format!("{SANDBOX}max_instances = 1")).await else { return };
+    host.acquire("sandbox").await;
+    let told = host.ctl(&["explain", "sandbox"]).await;
+    assert_eq!(told.code, 0, "{}", told.whole());
+    let line = |begin: &str| {
+        let line = told.stdout.lines().find(|line| line.trim_start().starts_with(begin)).unwrap_or_default();
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(
+        line("sandbox:"),
+        "sandbox: the next start is kept back: one of the 1 has to end, or max_instances to be raised"
+    );
+    assert_eq!(line("start "), "start 1 instances queued 0 + stock 1 - warm 0 - starting 0");
+    assert_eq!(
+        line("max_instances"),
+        "max_instances 2 1 -1 yes, it binds: max_instances is reached: 1 of 1, those being stopped included"
+    );
+    let body: ExplainBody =
+        serde_json::from_str(&host.ctl(&["explain", "sandbox", "--json"]).await.stdout).unwrap();
+    let binding: Vec<&str> = body.limits.iter().filter(|it| it.binding).map(|it| &*it.limit).collect();
+    assert_eq!((binding, body.start, body.leased), (vec!["max_instances"], 1, 1));
+    assert_eq!(
+        host.pool("sandbox").await.blocked_by.unwrap().limit,
+        "max_instances",
+        "the pool says the same"
+    );
+    let unknown = host.ctl(&["explain", "sandbax"]).await;
+    assert_eq!((unknown.code, unknown.stdout.as_str()), (4, ""), "{}", unknown.stderr);
 }
 
 #[tokio::test]
@@ -247,6 +281,7 @@ fn how_the_help_looks() {
       renew     Let a lease live at least so long from now
       leases    All leases, ended ones of the last ten minutes included
       pools     All pools
+      explain   Why a pool has what it has: demand and stock in numbers, and what bounds its next start
       show      Everything about one lease or one pool
       exec      Run a command in a lease's instance, and end with its exit code
       forward   Reach a port of a lease's instance at a local address, until Ctrl-C or the lease's end

@@ -136,7 +136,7 @@ impl Judge {
             }
             Call::Reload(profile) => self.hear_reload(profile),
             Call::Undrain(scope) => drop(self.drains.remove(scope)),
-            Call::Get { .. } | Call::Leases | Call::Pools | Call::Host => {}
+            Call::Get { .. } | Call::Leases | Call::Pools | Call::Explain(_) | Call::Host => {}
         }
     }
 

@@ -199,7 +199,9 @@ impl Judge {
                 // An answer that has waited for a record says how it was.
                 hold(live || heard < self.now, || format!("{instance} may be used and is lent to {lent:?}"))
             }
-            Reply::Pools(_) | Reply::Host(_) | Reply::Reloaded(_) | Reply::Refused(_) => Ok(()),
+            Reply::Pools(_) | Reply::Explain(_) | Reply::Host(_) | Reply::Reloaded(_) | Reply::Refused(_) => {
+                Ok(())
+            }
         }
     }
 

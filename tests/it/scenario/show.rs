@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use stoker::control::message::{
-    DrainView, Engine, HostView, InstanceId, InstanceRecordState, LeaseId, LeaseRecordState, LeaseState,
-    LeaseView, Output, PoolView, Record, Refusal, Reply, Scope, Why,
+    DrainView, Engine, ExplainView, HostView, InstanceId, InstanceRecordState, LeaseId, LeaseRecordState,
+    LeaseState, LeaseView, Output, PoolView, Record, Refusal, Reply, Scope, Why,
 };
-use stoker::quantity::Instant;
+use stoker::quantity::{Instant, show_duration};
 
 /// A point in time as scripts write it: `1.5s`.
 pub(super) fn at(at: Instant) -> String {
@@ -89,6 +89,41 @@ fn scope(scope: &Scope) -> String {
     }
 }
 
+/// The equations of a pool, then the limits that have numbers, and those that keep a start back.
+fn explain(name: &str, it: &ExplainView) -> Vec<String> {
+    let slots = |milli: u64| format!("{}.{:03}", milli / 1000, milli % 1000);
+    let (incoming, backlog) = (slots(it.incoming_milli), slots(it.backlog_milli));
+    let mut lines = vec![
+        format!(
+            "{name} <- {}: {incoming} + {backlog} slots, {} estimated, cover {}",
+            it.pool, it.estimated, it.cover
+        ),
+        format!("  stock {}, held {}, start {}, stop {}", it.stock, it.held, it.start, it.stop),
+    ];
+    for class in it.classes.iter().filter(|class| class.per_hour > 0) {
+        let service = show_duration(class.service);
+        let (waiting, leased, guaranteed) = (class.waiting, class.leased, class.guaranteed);
+        lines.push(format!(
+            "  {}: {} an hour of {service}, {waiting} wait, {leased} of {guaranteed} leased",
+            class.class, class.per_hour
+        ));
+    }
+    for limit in &it.limits {
+        let figures = limit.figures.map(|its| format!(" {} of {} {}", its.need, its.have, its.unit));
+        let mark = if limit.binding { ", it binds" } else { "" };
+        let says = limit.objection.as_ref().map(|why| format!("{mark}: {why}"));
+        if figures.is_some() || says.is_some() {
+            lines.push(format!(
+                "  {}{}{}",
+                limit.name,
+                figures.unwrap_or_default(),
+                says.unwrap_or_default()
+            ));
+        }
+    }
+    lines
+}
+
 /// An answer to the call of this name.
 pub(super) fn reply(name: &str, reply: &Reply) -> Vec<String> {
     let one = |text: String| vec![format!("{name} <- {text}")];
@@ -101,6 +136,7 @@ pub(super) fn reply(name: &str, reply: &Reply) -> Vec<String> {
         }
         Reply::Use { instance: id, pool } => one(format!("use {} of {pool}", instance(*id))),
         Reply::Pools(pools) => pools.iter().map(|pool| format!("{name} <- {}", self::pool(pool))).collect(),
+        Reply::Explain(view) => explain(name, view),
         Reply::Host(host) => one(self::host(host)),
         Reply::Reloaded(changes) => {
             let mut lines = one(format!("{} changes", changes.len()));

@@ -248,6 +248,7 @@ fn call(words: &[&str]) -> Result<Said, Wrong> {
         ["undelivered", name] => Call::Undelivered(lease(name)),
         ["overran", name] => Call::Overran(lease(name)),
         ["pools"] => Call::Pools,
+        ["explain", name] => Call::Explain(PoolName::new(name)),
         ["host"] => Call::Host,
         ["drain", name, window, "for-now"] => Call::DrainForNow(scope(name), duration(window)?),
         ["drain", name, window] => Call::Drain(scope(name), duration(window)?),

@@ -1,0 +1,97 @@
+//! Why a pool has what it has. Nothing is computed for showing alone: the equations are those of `scaling`, and the limits
+//! are asked by the functions that admission asks.
+//!
+//! Not here: why a single lease waits; its view says so.
+
+use super::Controller;
+use super::admission::LIMITS;
+use super::budget::Promised;
+use super::demand::whole;
+use super::message::{ClassDemandView, ExplainView, LimitView, Why};
+use super::pool::Pool;
+use super::scaling;
+use crate::profile::ClassName;
+use crate::quantity::Instant;
+
+impl Controller {
+    /// A pool as it stands.
+    pub(super) fn explain(&self, pool: &Pool) -> ExplainView {
+        let (now, spec, plan, terms) = (self.now, &pool.spec, &pool.plan, pool.terms());
+        let (counts, queued, stock) = (pool.counts, pool.askers(), pool.stock());
+        let mut held = pool.held.largest();
+        if pool.is_closed() {
+            held = 0;
+        }
+        ExplainView {
+            pool: pool.name.clone(),
+            seen_at: now,
+            classes: self.profile.classes.keys().map(|class| explain_class(pool, class, now)).collect(),
+            incoming_milli: thousandths(plan.incoming),
+            backlog_milli: thousandths(terms.backlog),
+            target_utilization: spec.target_utilization,
+            estimated: terms.estimated,
+            per_hour: u64::from(whole(plan.rate * 3600.0)),
+            lead: plan.lead,
+            unevenness_milli: thousandths(plan.unevenness),
+            miss_target: spec.miss_target,
+            cover: plan.cover,
+            bounds: (spec.warm.min, spec.warm.max),
+            stock,
+            held,
+            queued,
+            warm: counts.warm,
+            starting: counts.starting,
+            leased: counts.leased,
+            stopping: counts.stopping,
+            start: scaling::starts_wanted(queued, stock, counts.warm, counts.starting),
+            stop: scaling::surplus(queued, held, counts.warm),
+            limits: self.explain_limits(pool),
+        }
+    }
+
+    /// All that may keep the next start of this pool back, were one wished for now.
+    fn explain_limits(&self, pool: &Pool) -> Vec<LimitView> {
+        let starting = self.pools.values().map(|pool| pool.counts.starting).sum();
+        let refill = pool.askers() <= pool.counts.starting + pool.counts.warm;
+        let sum = || self.promised();
+        let asked = self.asked(pool, (starting, refill, Promised::default()), &sum);
+        let closed = match (pool.removed, pool.host_drain, pool.own_drain) {
+            (true, _, _) => Some(Why::PoolRemoved),
+            (false, Some(_), _) => Some(Why::HostDraining),
+            (false, None, Some(_)) => Some(Why::PoolDraining),
+            (false, None, None) => None,
+        };
+        let drain = LimitView {
+            name: closed.as_ref().map_or("pool_draining", Why::code),
+            figures: None,
+            objection: closed,
+            binding: false,
+        };
+        let others = LIMITS.iter().map(|limit| {
+            let limit = limit(&asked);
+            LimitView { name: limit.name, figures: limit.figures, objection: limit.objection, binding: false }
+        });
+        let mut limits: Vec<LimitView> = std::iter::once(drain).chain(others).collect();
+        if let Some(first) = limits.iter_mut().find(|limit| limit.objection.is_some()) {
+            first.binding = true;
+        }
+        limits
+    }
+}
+
+fn explain_class(pool: &Pool, class: &ClassName, now: Instant) -> ClassDemandView {
+    let its = pool.spec.classes.get(class).copied().unwrap_or_default();
+    ClassDemandView {
+        class: class.clone(),
+        per_hour: u64::from(whole(pool.demand.rate(now, class) * 3600.0)),
+        service: pool.demand.service(now, class, scaling::runtime(&pool.spec)),
+        waiting: pool.queue.len_of(class),
+        leased: pool.lent(class),
+        guaranteed: its.guaranteed,
+        hold_back: its.hold_back,
+    }
+}
+
+fn thousandths(number: f64) -> u64 {
+    u64::from(whole((number * 1000.0).round()))
+}
