@@ -34,7 +34,7 @@
 //! | [`gateway`] | bytes between a caller and its instance |
 //! | [`api`] | HTTP and JSON on a Unix socket, and the client of it |
 //! | [`daemon`] | the only room that knows all the others: the loop, the clock, a keeper for each instance |
-//! | [`sim`] | a second daemon around the same controller: virtual time, drawn faults |
+//! | [`sim`] | a second daemon around the same controller: virtual time, drawn faults; or a workload on a modelled host |
 //! | [`ctl`] | verbs, and how answers look |
 //!
 //! Rooms look down only: which one may name which is a table in `tests/it/tidy.rs`, and a test holds it.

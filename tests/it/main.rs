@@ -31,6 +31,7 @@ mod scenario;
 mod service;
 mod shutdown;
 mod sim;
+mod simulate;
 mod tidy;
 mod tool;
 mod units;

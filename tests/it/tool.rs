@@ -273,25 +273,26 @@ fn how_the_help_looks() {
     Usage: stokerctl [OPTIONS] <COMMAND>
 
     Commands:
-      status   The host, its pools and the leases that live
-      ready    Whether every pool has its smallest stock
-      acquire  Lend an instance; prints the lease's name
-      release  Give leases back: their instances are destroyed
-      cancel   Take leases back, whether they wait or execute
-      renew    Let a lease live at least so long from now
-      leases   All leases, ended ones of the last ten minutes included
-      pools    All pools
-      explain  Why a pool has what it has: demand and stock in numbers, and what bounds its next start
-      show     Everything about one lease or one pool
-      exec     Run a command in a lease's instance, and end with its exit code
-      forward  Reach a port of a lease's instance at a local address, until Ctrl-C or the lease's end
-      logs     What the journal has of a lease, a pool or an instance (journalctl)
-      drain    Take no new work, let running leases end within a window, then reclaim
-      undrain  Take work again
-      reload   Have stokerd read its profile anew; shows what has changed
-      reap     End what is past its deadline while stokerd is down; says nothing where nothing is
-      profile  Host profiles
-      help     Print this message or the help of the given subcommand(s)
+      status    The host, its pools and the leases that live
+      ready     Whether every pool has its smallest stock
+      acquire   Lend an instance; prints the lease's name
+      release   Give leases back: their instances are destroyed
+      cancel    Take leases back, whether they wait or execute
+      renew     Let a lease live at least so long from now
+      leases    All leases, ended ones of the last ten minutes included
+      pools     All pools
+      explain   Why a pool has what it has: demand and stock in numbers, and what bounds its next start
+      show      Everything about one lease or one pool
+      exec      Run a command in a lease's instance, and end with its exit code
+      forward   Reach a port of a lease's instance at a local address, until Ctrl-C or the lease's end
+      logs      What the journal has of a lease, a pool or an instance (journalctl)
+      drain     Take no new work, let running leases end within a window, then reclaim
+      undrain   Take work again
+      reload    Have stokerd read its profile anew; shows what has changed
+      reap      End what is past its deadline while stokerd is down; says nothing where nothing is
+      simulate  Try a host profile with a workload, in virtual time and without a daemon
+      profile   Host profiles
+      help      Print this message or the help of the given subcommand(s)
 
     Options:
           --socket <PATH>  Where stokerd serves [env: STOKER_SOCKET=] [default: /run/stoker.sock]
@@ -306,7 +307,7 @@ fn how_the_help_looks() {
         4  there is no such lease, pool or class, or the lease has ended
        69  stokerd cannot be reached
        75  refused for now: a limit, a drain or the wait; trying again later may help
-       78  the host profile has mistakes, or is not there
+       78  the host profile or a workload has mistakes, or the profile is not there
       exec has codes of its own, see `stokerctl exec --help`
     "#);
     insta::assert_snapshot!(acquire.whole(), @r#"
