@@ -73,8 +73,8 @@ pub(super) fn startable(pool: &Pool, room: &Room<'_>, now: Instant) -> u32 {
     }
     let Room { profile, promised, .. } = room;
     let has = budget::Has { profile, memory, slice };
-    let ledger = has.unpromised(promised).saturating_sub(promised.slack.max(budget::slack(&pool.spec)));
-    let by_ledger = ledger.get().checked_div(pool.spec.memory_expect.get()).unwrap_or(0);
+    let ledger = has.unpromised(promised).saturating_sub(promised.slack.max(pool.expected.slack()));
+    let by_ledger = ledger.get().checked_div(pool.expected.usual.get()).unwrap_or(0);
     let memory = by_ledger.min(has.spare(promised).get() / need_of(pool).get());
     let cpu = budget::unpromised_cpu(&profile.host, cpu, promised).get();
     let cpu = cpu.checked_div(pool.spec.template.cpus.get()).unwrap_or(cpu);
@@ -162,8 +162,8 @@ fn memory_objection(pool: &Pool, room: &Room<'_>, now: Instant) -> Option<Why> {
         Err(why) => return Some(Why::NoTelemetry(format!("memory of all containers: {why}"))),
     };
     let has = budget::Has { profile: room.profile, memory, slice };
-    let slack = room.promised.slack.max(room.ahead.slack).max(budget::slack(&pool.spec));
-    let need = pool.spec.memory_expect.saturating_add(room.ahead.memory).saturating_add(slack);
+    let slack = room.promised.slack.max(room.ahead.slack).max(pool.expected.slack());
+    let need = pool.expected.usual.saturating_add(room.ahead.memory).saturating_add(slack);
     let have = has.unpromised(&room.promised);
     if need > have {
         return Some(Why::MemoryPromised { need, have });
@@ -186,5 +186,5 @@ fn cpu_objection(pool: &Pool, room: &Room<'_>, now: Instant) -> Option<Why> {
 
 /// What one more instance costs the host.
 fn need_of(pool: &Pool) -> Bytes {
-    pool.spec.memory_expect.saturating_add(OVERHEAD)
+    pool.expected.usual.saturating_add(OVERHEAD)
 }

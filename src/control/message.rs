@@ -15,8 +15,8 @@ mod views;
 pub use events::{Event, StopReason, What};
 pub use pressure::{Ceilings, CeilingsView, Level, PressureView, Shortage, SliceMemory, Tier, Victim};
 pub use records::{
-    DrainRecord, InstanceRecord, InstanceRecordState, LeaseRecord, LeaseRecordState, LimitsRecord, Made,
-    Process, Record, Recovered, Subject,
+    DrainRecord, EnvelopeRecord, InstanceRecord, InstanceRecordState, LeaseRecord, LeaseRecordState,
+    LimitsRecord, Made, PeakWeight, Process, Record, Recovered, Subject,
 };
 pub use views::{
     Cancelled, Deadline, DrainView, End, Failure, HostView, Interruption, LeaseState, LeaseView, PoolView,

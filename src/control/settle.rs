@@ -271,13 +271,13 @@ impl Controller {
                 });
             if let Some(why) = objection {
                 if matches!(urgency, Urgency::Waiting(_)) && why.is_shortage() {
-                    ahead.add(Share::of_new(&pool.spec), &pool.spec);
+                    ahead.add(Share::of_new(&pool.expected), &pool.spec);
                 }
                 self.pool(&next).blocked_by = Some(why);
                 continue;
             }
             if let Some(promised) = &mut promised {
-                promised.add(Share::of_new(&pool.spec), &pool.spec);
+                promised.add(Share::of_new(&pool.expected), &pool.spec);
             }
             starting += 1;
             self.start_one(&next);

@@ -13,7 +13,7 @@ use super::callers::{Act, Asked};
 use super::{Happening, World};
 use crate::control::Controller;
 use crate::control::message::{Input, InstanceId, LeaseRecordState, Record, Recovered, Subject};
-use crate::profile::{HostProfile, Template};
+use crate::profile::{HostProfile, PoolName, Template};
 
 /// What is on the disk, and what is on its way there.
 #[derive(Debug, Default)]
@@ -26,6 +26,8 @@ pub(super) struct Store {
     queue: VecDeque<Vec<(u64, Record)>>,
     /// What each instance was made from, when it was first written down.
     made: BTreeMap<InstanceId, Template>,
+    /// What the instances were made from that a pool's envelope was learned of.
+    taught: BTreeMap<PoolName, Template>,
     pub(super) full: bool,
 }
 
@@ -35,7 +37,7 @@ impl Store {
             self.last = number;
             match record {
                 Record::Gone(_) | Record::Undrained(_) => drop(self.written.remove(&record.subject())),
-                Record::Lease(_) | Record::Instance(_) | Record::Drain(..) => {
+                Record::Lease(_) | Record::Instance(_) | Record::Drain(..) | Record::Envelope(_) => {
                     self.written.insert(record.subject(), record);
                 }
             }
@@ -54,6 +56,12 @@ impl Store {
                     if fits { &mut recovered.instances } else { &mut recovered.outdated }.push(instance);
                 }
                 Record::Drain(scope, drain) => recovered.drains.push((scope, drain)),
+                Record::Envelope(envelope) => {
+                    let pool = profile.pools.get(&envelope.pool);
+                    let fits =
+                        pool.is_some_and(|pool| self.taught.get(&envelope.pool) == Some(&pool.template));
+                    recovered.envelopes.push((envelope, fits));
+                }
                 Record::Gone(_) | Record::Undrained(_) => {}
             }
         }
@@ -72,6 +80,11 @@ impl World {
                 && let Some(made) = self.controller.made_of(instance.id)
             {
                 self.store.made.entry(instance.id).or_insert_with(|| made.template.clone());
+            }
+            if let Record::Envelope(envelope) = record
+                && let Some(made) = self.controller.spec_of(&envelope.pool)
+            {
+                self.store.taught.insert(envelope.pool.clone(), made.template.clone());
             }
         }
         self.store.queue.push_back(batch);
