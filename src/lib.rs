@@ -109,7 +109,9 @@
 //!   drain does, because memory that is short is short now.
 //! - The values of cgroups are read by parsers of our own on files that stay open. `cgroups-rs` says which
 //!   hierarchy there is and where; its values are zero where a file is missing, and zero is not unknown.
-//! - The envelope of an instance is what the profile declares; one that has outgrown it counts with its limit.
+//! - The envelope is learned without the kernel's word on kills: their level is not measured, so a life that died
+//!   counts as cut short at its peak. That a tenant's weight is capped keeps small lives from hiding large ones; it
+//!   cannot keep large ones out, of which 2 % are enough, and it should not: they are needed.
 //! - The unit runs no check of the profile before the daemon (`ExecStartPre=`): systemd would try a check that
 //!   failed again and again, as it heeds `RestartPreventExitStatus=` for the main process alone, and that one
 //!   checks first.

@@ -32,7 +32,9 @@ use crate::quantity::{Bytes, Instant, Permille};
 /// Fewer lives say too little of the worst of fifty.
 pub(super) const ENOUGH: u32 = 10;
 /// Eight doublings, in eighths.
-const BUCKETS: usize = 64;
+const BUCKETS: usize = LAST as usize + 1;
+/// The last of them ends at the limit.
+const LAST: u8 = 63;
 /// What an eighth of a doubling less comes to, in thousandths: `1000 * 2^(-n/8)`.
 const EIGHTHS: [u64; 8] = [1000, 917, 841, 771, 707, 648, 595, 545];
 /// The weight of a life that has just ended.
@@ -300,7 +302,7 @@ fn bucket(max: Bytes, peak: Bytes) -> u8 {
 }
 
 fn bucket_within(bucket: u8) -> u8 {
-    bucket.min(BUCKETS as u8 - 1)
+    bucket.min(LAST)
 }
 
 #[expect(

@@ -52,7 +52,7 @@ fn what_is_declared_counts_until_ten_lives_have_taught() {
 
 #[test]
 fn one_that_grew_large_counts_with_what_such_ones_came_to() {
-    let lives = (0..95).map(|_| life("ann", 100, true)).chain((0..5).map(|_| life("ann", 400, true)));
+    let lives = (0..97).map(|_| life("ann", 100, true)).chain((0..3).map(|_| life("ann", 400, true)));
     let learned = taught(lives.chain((0..300).map(|_| life("bob", 100, true))));
     let expected = learned.expect(Bytes::mib(300), &[]);
     assert!(expected.usual < Bytes::mib(130), "{expected:?}");
