@@ -203,6 +203,15 @@ pub struct PoolBody {
     pub memory_bytes: u64,
     /// Instances of which that is not known.
     pub unmeasured: u32,
+    /// What one instance is expected to need at its peak: learned from past lives, or `memory_expect`.
+    #[serde(default)]
+    pub envelope_bytes: u64,
+    /// How many past lives have taught that; below 10 `memory_expect` counts.
+    #[serde(default)]
+    pub envelope_lives: u32,
+    /// What the profile declares of one instance.
+    #[serde(default)]
+    pub memory_expect_bytes: u64,
     /// What its instances are counted with.
     pub promised_bytes: u64,
     /// The drain it is under.
@@ -489,6 +498,9 @@ impl From<&PoolView> for PoolBody {
             max_instances: view.max_instances,
             memory_bytes: view.memory.get(),
             unmeasured: view.unmeasured,
+            envelope_bytes: view.envelope.get(),
+            envelope_lives: view.lives,
+            memory_expect_bytes: view.memory_expect.get(),
             promised_bytes: view.promised.get(),
             drain: view.drain.as_ref().map(|drain| drain_answer(drain, view.seen_at)),
             blocked_by: view.blocked_by.as_ref().map(LimitBody::from),

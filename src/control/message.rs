@@ -18,8 +18,8 @@ pub use events::{Event, StopReason, What};
 pub use explain::{ClassDemandView, ExplainView, LimitView};
 pub use pressure::{Ceilings, CeilingsView, Level, PressureView, Shortage, SliceMemory, Tier, Victim};
 pub use records::{
-    DrainRecord, InstanceRecord, InstanceRecordState, LeaseRecord, LeaseRecordState, LimitsRecord, Made,
-    Process, Record, Recovered, Subject,
+    DrainRecord, EnvelopeRecord, InstanceRecord, InstanceRecordState, LeaseRecord, LeaseRecordState,
+    LimitsRecord, Made, PeakWeight, Process, Record, Recovered, Subject,
 };
 pub use tally::{BUCKETS, ClassTally, Histogram, PoolTally};
 pub use views::{

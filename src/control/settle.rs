@@ -288,9 +288,9 @@ impl Controller {
                 if let Urgency::Waiting(promised) = urgency
                     && why.is_shortage()
                 {
-                    ahead.add(Share::of_new(&pool.spec), &pool.spec);
+                    ahead.add(Share::of_new(&pool.expected), &pool.spec);
                     if promised < now {
-                        late.add(Share::of_new(&pool.spec), &pool.spec);
+                        late.add(Share::of_new(&pool.expected), &pool.spec);
                     }
                 }
                 let pool = self.pool(&next);
@@ -300,7 +300,7 @@ impl Controller {
                 continue;
             }
             if let Some(promised) = &mut promised {
-                promised.add(Share::of_new(&pool.spec), &pool.spec);
+                promised.add(Share::of_new(&pool.expected), &pool.spec);
             }
             starting += 1;
             self.start_one(&next);

@@ -13,7 +13,7 @@ use super::callers::{Act, Asked};
 use super::{Happening, World};
 use crate::control::Controller;
 use crate::control::message::{Input, InstanceId, LeaseRecordState, Record, Recovered, Subject};
-use crate::profile::{HostProfile, Template};
+use crate::profile::{HostProfile, PoolName, Template};
 
 /// How many ended leases the disk keeps.
 const KEPT: usize = 10_000;
@@ -31,6 +31,8 @@ pub(super) struct Store {
     made: BTreeMap<InstanceId, Template>,
     /// Leases that have ended, oldest end first.
     ended: VecDeque<Subject>,
+    /// What the instances were made from that a pool's envelope was learned of.
+    taught: BTreeMap<PoolName, Template>,
     pub(super) full: bool,
 }
 
@@ -54,7 +56,7 @@ impl Store {
                         self.written.remove(&oldest);
                     }
                 }
-                Record::Lease(_) | Record::Instance(_) | Record::Drain(..) => {
+                Record::Lease(_) | Record::Instance(_) | Record::Drain(..) | Record::Envelope(_) => {
                     self.written.insert(record.subject(), record);
                 }
             }
@@ -73,6 +75,12 @@ impl Store {
                     if fits { &mut recovered.instances } else { &mut recovered.outdated }.push(instance);
                 }
                 Record::Drain(scope, drain) => recovered.drains.push((scope, drain)),
+                Record::Envelope(envelope) => {
+                    let pool = profile.pools.get(&envelope.pool);
+                    let fits =
+                        pool.is_some_and(|pool| self.taught.get(&envelope.pool) == Some(&pool.template));
+                    recovered.envelopes.push((envelope, fits));
+                }
                 Record::Gone(_) | Record::Undrained(_) => {}
             }
         }
@@ -91,6 +99,11 @@ impl World {
                 && let Some(made) = self.controller.made_of(instance.id)
             {
                 self.store.made.entry(instance.id).or_insert_with(|| made.template.clone());
+            }
+            if let Record::Envelope(envelope) = record
+                && let Some(made) = self.controller.spec_of(&envelope.pool)
+            {
+                self.store.taught.insert(envelope.pool.clone(), made.template.clone());
             }
         }
         let on_its_way = self.play.is_some() && !self.store.queue.is_empty();

@@ -28,6 +28,7 @@ fn settings(host: &Host) -> insta::Settings {
 async fn busy() -> Option<(Host, String, Said)> {
     let host = Host::with(&format!("{SANDBOX}max_instances = 1{BROWSER}")).await?;
     host.until_warm("browser", 1).await;
+    host.until_warm("sandbox", 1).await;
     let lease = host.acquire("sandbox").await.id;
     let queued = host.ctl(&["acquire", "sandbox", "--async"]).await;
     host.until_pool("sandbox", |pool| pool.blocked_by.is_some() && pool.unmeasured == 0).await;
@@ -91,23 +92,30 @@ async fn how_one_thing_looks() {
         ! sandbox: the oldest request has waited <time>
         "#);
         insta::assert_snapshot!(pool.whole(), @r#"
-         name: sandbox
-         kind: sandbox
-         image: stoker/tiny:latest
-         starting: 0
-         warm: 0
-         stock: 1
-         leased: 1
-         stopping: 0
-         stuck: 0
-         queued: 1
-         oldest_wait: <time>
-         outdated: 0
-        max_instances: 1
-         memory: <size>
-         unmeasured: 0
-         promised: <size>
-         blocked_by: max_instances is reached: 1 of 1, those being stopped included
+          name: sandbox
+          kind: sandbox
+          image: stoker/tiny:latest
+          starting: 0
+          warm: 0
+          stock: 1
+          leased: 1
+          stopping: 0
+          stuck: 0
+          queued: 1
+          oldest_wait: <time>
+          outdated: 0
+         max_instances: 1
+          memory: <size>
+          unmeasured: 0
+          envelope: <size>
+        envelope_lives: 0
+         memory_expect: <size>
+          promised: <size>
+          blocked_by: max_instances is reached: 1 of 1, those being stopped included
+
+        CLASS  WAITING  LEASED  GUARANTEED  HOLD BACK  ASKED  GRANTED  WAITED  REFUSED  LEFT  ENDED  WAIT P50  WAIT P95
+        batch  0  0  0  0  0  0  0  0
+        interactive  1  1  0  0  2  1  0  0  <time>  <time>
         "#);
         insta::assert_snapshot!(lease.whole(), @r#"
           id: <lease>

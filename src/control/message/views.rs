@@ -172,6 +172,12 @@ pub struct PoolView {
     pub memory: Bytes,
     /// Instances of which that is not known.
     pub unmeasured: u32,
+    /// What one instance is expected to need: learned from past lives, or declared.
+    pub envelope: Bytes,
+    /// How many lives have taught that.
+    pub lives: u32,
+    /// `memory_expect`: what is declared.
+    pub memory_expect: Bytes,
     /// What its instances are counted with.
     pub promised: Bytes,
     /// The drain it is under.

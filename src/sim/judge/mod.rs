@@ -56,6 +56,8 @@ pub(super) struct Judge {
     calls: BTreeMap<CallId, Instant>,
     drains: BTreeMap<Scope, Instant>,
     strangers: BTreeMap<InstanceId, Instant>,
+    /// Leases that were granted, by pool.
+    grants: BTreeMap<PoolName, u32>,
     books: relief::Books,
     /// The last record that was said to be written.
     written: u64,
@@ -139,6 +141,7 @@ impl Judge {
             calls: BTreeMap::new(),
             drains: BTreeMap::new(),
             strangers: BTreeMap::new(),
+            grants: BTreeMap::new(),
             books: relief::Books::default(),
             written: 0,
         }

@@ -26,7 +26,11 @@ impl Judge {
             .values()
             .filter_map(|record| match record {
                 Record::Lease(lease) => Some((&lease.id, &**lease)),
-                Record::Instance(_) | Record::Gone(_) | Record::Drain(..) | Record::Undrained(_) => None,
+                Record::Instance(_)
+                | Record::Gone(_)
+                | Record::Drain(..)
+                | Record::Undrained(_)
+                | Record::Envelope(_) => None,
             })
             .collect();
         self.live.clear();
@@ -40,7 +44,11 @@ impl Judge {
             .values()
             .filter_map(|record| match record {
                 Record::Drain(scope, drain) => Some((scope.clone(), drain.deadline)),
-                Record::Lease(_) | Record::Instance(_) | Record::Gone(_) | Record::Undrained(_) => None,
+                Record::Lease(_)
+                | Record::Instance(_)
+                | Record::Gone(_)
+                | Record::Undrained(_)
+                | Record::Envelope(_) => None,
             })
             .collect();
         Ok(())

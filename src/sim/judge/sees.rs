@@ -67,7 +67,7 @@ impl Judge {
                 }
                 Ok(())
             }
-            Record::Instance(_) | Record::Drain(..) | Record::Undrained(_) => Ok(()),
+            Record::Instance(_) | Record::Drain(..) | Record::Undrained(_) | Record::Envelope(_) => Ok(()),
         }
     }
 
@@ -140,28 +140,41 @@ impl Judge {
         hold(cpus <= most, || format!("{cpus} cores are promised with {id}, of {most}"))
     }
 
+    /// Whether so many leases were granted in its pool that past lives may say what is needed, and no figure of the
+    /// profile does. Then only what is held is sure to count.
+    fn has_taught(&self, seen: &Seen) -> bool {
+        self.grants.get(&seen.pool).is_some_and(|grants| *grants >= 10)
+    }
+
+    /// What is declared of it, while that counts.
+    pub(super) fn declared(&self, seen: &Seen) -> Bytes {
+        if self.has_taught(seen) { Bytes::ZERO } else { seen.made.memory_expect }
+    }
+
     /// The least that an instance must be counted with.
     fn promised(&self, seen: &Seen) -> Bytes {
         let spec = &seen.made;
+        let declared = self.declared(seen);
         match seen.held {
-            None => spec.memory_expect,
-            Some((held, at)) if self.now.since(at) <= BELIEVED && held <= spec.memory_expect => {
-                spec.memory_expect
-            }
+            None => declared,
+            Some((held, at)) if self.now.since(at) <= BELIEVED && self.has_taught(seen) => held,
+            Some((held, at)) if self.now.since(at) <= BELIEVED && held <= declared => declared,
             Some((held, _)) => spec.template.memory_max.max(held),
         }
     }
 
     /// How far it may outgrow its expectation.
     fn slack(&self, seen: &Seen) -> Bytes {
-        let spec = &seen.made;
-        spec.template.memory_max.saturating_sub(spec.memory_expect)
+        if self.has_taught(seen) {
+            return Bytes::ZERO;
+        }
+        seen.made.template.memory_max.saturating_sub(seen.made.memory_expect)
     }
 
     /// The least that an instance will still come to hold.
     fn growth(&self, seen: &Seen) -> Bytes {
         let Some((held, _)) = seen.held else {
-            return if seen.stop { Bytes::ZERO } else { seen.made.memory_expect };
+            return if seen.stop { Bytes::ZERO } else { self.declared(seen) };
         };
         if seen.stop { Bytes::ZERO } else { self.promised(seen).saturating_sub(held) }
     }
@@ -341,6 +354,7 @@ impl Judge {
         let known = self.leases.get_mut(lease).ok_or("it is lent to nobody")?;
         let fit = seen.ready && !seen.unseen && !seen.stop && !seen.gone && seen.pool == known.request.pool;
         hold(fit, || format!("{id} is lent and is {seen:?}"))?;
+        *self.grants.entry(seen.pool.clone()).or_default() += 1;
         hold(seen.lent.is_none(), || format!("{id} is lent to {lease} and was to {:?}", seen.lent))?;
         let free = known.granted.is_none() && !known.ended;
         hold(free, || format!("{lease} is granted and is {known:?}"))?;
