@@ -34,7 +34,7 @@
 //! | [`gateway`] | bytes between a caller and its instance |
 //! | [`api`] | HTTP and JSON on a Unix socket, and the client of it |
 //! | [`daemon`] | the only room that knows all the others: the loop, the clock, a keeper for each instance |
-//! | [`sim`] | a second daemon around the same controller: virtual time, drawn faults |
+//! | [`sim`] | a second daemon around the same controller: virtual time, drawn faults; or a workload on a modelled host |
 //! | [`ctl`] | verbs, and how answers look |
 //!
 //! Rooms look down only: which one may name which is a table in `tests/it/tidy.rs`, and a test holds it.
@@ -121,7 +121,9 @@
 //!   sample, and what is kept free must not flap with it.
 //! - What a tenant may have waiting (`max_queued`) is bounded for each by itself: a bound that all share would need a second
 //!   one to keep one tenant from filling it.
-//! - The envelope of an instance is what the profile declares; one that has outgrown it counts with its limit.
+//! - The envelope is learned without the kernel's word on kills: their level is not measured, so a life that died
+//!   counts as cut short at its peak. That a tenant's weight is capped keeps small lives from hiding large ones; it
+//!   cannot keep large ones out, of which 2 % are enough, and it should not: they are needed.
 //! - The unit runs no check of the profile before the daemon (`ExecStartPre=`): systemd would try a check that
 //!   failed again and again, as it heeds `RestartPreventExitStatus=` for the main process alone, and that one
 //!   checks first.

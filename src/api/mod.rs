@@ -18,12 +18,13 @@
 //! GET  /v1/host
 //! POST /v1/host/drain, undrain
 //! POST /v1/reload                      read the profile anew: 200 with what changed, 422 with every mistake
-//! GET  /v1, /livez, /readyz
+//! GET  /v1, /livez, /readyz, /metrics
 //! ```
 
 pub mod client;
 pub mod desk;
 mod leases;
+mod metrics;
 mod operate;
 pub mod problem;
 pub mod reload;
@@ -97,6 +98,7 @@ impl Api {
             .route("/v1", get(operate::features))
             .route("/livez", get(operate::livez))
             .route("/readyz", get(operate::readyz))
+            .route("/metrics", get(metrics::metrics))
             .route("/v1/host", get(operate::host))
             .route("/v1/host/drain", post(operate::drain_host))
             .route("/v1/host/undrain", post(operate::undrain_host))

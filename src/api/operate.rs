@@ -98,7 +98,7 @@ pub(super) async fn no_such_path(uri: Uri) -> Problem {
         "there is no such path",
         format!("there is nothing at `{}`", uri.path()),
     );
-    problem.hint = Some("the paths begin with /v1, or are /livez and /readyz".into());
+    problem.hint = Some("the paths begin with /v1, or are /livez, /readyz and /metrics".into());
     problem
 }
 

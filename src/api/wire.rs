@@ -5,6 +5,9 @@
 
 mod explain;
 
+mod class;
+
+pub use class::ClassBody;
 pub use explain::{ClassDemandBody, ExplainBody, LimitRowBody};
 
 use std::time::Duration;
@@ -191,12 +194,24 @@ pub struct PoolBody {
     /// The profile has it no more: what is left of it runs out.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub removed: bool,
+    /// Its classes.
+    #[serde(default)]
+    pub classes: Vec<ClassBody>,
     /// The operator's ceiling on instances in any state.
     pub max_instances: u32,
     /// What its instances hold, those that could be measured.
     pub memory_bytes: u64,
     /// Instances of which that is not known.
     pub unmeasured: u32,
+    /// What one instance is expected to need at its peak: learned from past lives, or `memory_expect`.
+    #[serde(default)]
+    pub envelope_bytes: u64,
+    /// How many past lives have taught that; below 10 `memory_expect` counts.
+    #[serde(default)]
+    pub envelope_lives: u32,
+    /// What the profile declares of one instance.
+    #[serde(default)]
+    pub memory_expect_bytes: u64,
     /// What its instances are counted with.
     pub promised_bytes: u64,
     /// The drain it is under.
@@ -479,9 +494,13 @@ impl From<&PoolView> for PoolBody {
             oldest_wait_ms: view.oldest_wait.map(millis),
             outdated: view.outdated,
             removed: view.removed,
+            classes: view.classes.iter().map(ClassBody::from).collect(),
             max_instances: view.max_instances,
             memory_bytes: view.memory.get(),
             unmeasured: view.unmeasured,
+            envelope_bytes: view.envelope.get(),
+            envelope_lives: view.lives,
+            memory_expect_bytes: view.memory_expect.get(),
             promised_bytes: view.promised.get(),
             drain: view.drain.as_ref().map(|drain| drain_answer(drain, view.seen_at)),
             blocked_by: view.blocked_by.as_ref().map(LimitBody::from),

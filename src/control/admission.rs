@@ -104,8 +104,8 @@ pub(super) fn startable(pool: &Pool, room: &Room<'_>, now: Instant) -> u32 {
         return 0;
     }
     let has = budget::Has { profile, memory, slice };
-    let ledger = has.unpromised(promised).saturating_sub(promised.slack.max(budget::slack(&pool.spec)));
-    let by_ledger = ledger.get().checked_div(pool.spec.memory_expect.get()).unwrap_or(0);
+    let ledger = has.unpromised(promised).saturating_sub(promised.slack.max(pool.expected.slack()));
+    let by_ledger = ledger.get().checked_div(pool.expected.usual.get()).unwrap_or(0);
     let memory = by_ledger.min(has.spare(promised).get() / need_of(pool).get());
     let cpu = budget::unpromised_cpu(&profile.host, cpu, promised).get();
     let cpu = cpu.checked_div(pool.spec.template.cpus.get()).unwrap_or(cpu);
@@ -234,8 +234,8 @@ impl Asked<'_> {
     }
 
     fn memory_promised(&self, has: &budget::Has<'_>) -> (Why, bool) {
-        let slack = self.promised().slack.max(self.ahead.slack).max(budget::slack(&self.pool.spec));
-        let need = self.pool.spec.memory_expect.saturating_add(self.ahead.memory).saturating_add(slack);
+        let slack = self.promised().slack.max(self.ahead.slack).max(self.pool.expected.slack());
+        let need = self.pool.expected.usual.saturating_add(self.ahead.memory).saturating_add(slack);
         let have = has.unpromised(self.promised());
         (Why::MemoryPromised { need, have }, need > have)
     }
@@ -286,5 +286,5 @@ impl Why {
 
 /// What one more instance costs the host.
 fn need_of(pool: &Pool) -> Bytes {
-    pool.spec.memory_expect.saturating_add(OVERHEAD)
+    pool.expected.usual.saturating_add(OVERHEAD)
 }

@@ -6,7 +6,7 @@
 //!
 //! ```text
 //! limit    = total - reserve - max_instances * overhead        the slice's hard ceiling (`ceiling`)
-//! ledger     sum + residual + new + slack  <=  limit           slack = max(memory_max - memory_expect)
+//! ledger     sum + residual + new + slack  <=  limit           slack = max(memory_max - envelope)
 //!                                                              residual = max(0, slice's hard - sum of hard)
 //! measured   available - floor - growth  >=  new + overhead    and the same below the ceiling, without overhead:
 //!            limit - slice's hard - growth  >=  new
@@ -53,7 +53,7 @@ impl Promised {
         self.outside = self.outside.saturating_add(share.outside);
         self.growth = self.growth.saturating_add(share.growth);
         self.cpu = self.cpu.saturating_add(pool.template.cpus);
-        self.slack = self.slack.max(slack(pool));
+        self.slack = self.slack.max(share.slack);
     }
 
     /// Adds what another pool has promised.
@@ -65,11 +65,6 @@ impl Promised {
         self.cpu = self.cpu.saturating_add(other.cpu);
         self.slack = self.slack.max(other.slack);
     }
-}
-
-/// How far one instance may outgrow what is expected of it.
-pub(super) fn slack(pool: &Pool) -> Bytes {
-    pool.template.memory_max.saturating_sub(pool.memory_expect)
 }
 
 /// What the host has for containers, in all: also the slice's hard ceiling, so each instance's cost outside the

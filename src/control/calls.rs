@@ -166,6 +166,8 @@ impl Controller {
         let pool = self.pool(&request.pool);
         pool.demand.arrived(now, &class_name, scaling::runtime(&pool.spec));
         pool.plan.touch();
+        let tally = pool.tally_of(&class_name);
+        tally.asked = tally.asked.saturating_add(1);
         let waiting = Waiting {
             lease: request.lease.clone(),
             class: class_name.clone(),
@@ -219,6 +221,9 @@ impl Controller {
 
     fn refuse(&mut self, call: CallId, request: Acquire, class: ClassName, why: Why) {
         let Acquire { lease, pool, tenant, .. } = request;
+        let tally = self.pool(&pool).tally_of(&class);
+        tally.asked = tally.asked.saturating_add(1);
+        tally.refuse(&why);
         let retry_after = self.retry_after(&pool, &lease, &why);
         let event = Event {
             what: What::RequestRefused(why.clone()),

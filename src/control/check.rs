@@ -91,6 +91,12 @@ impl Controller {
         ensure(ready == pool.ready, || format!("{name}: the ready set is not the warm instances"))?;
         let lends = self.records.trouble.is_none();
         ensure(!pool.may_serve() || !lends, || format!("{name}: somebody waits beside a warm one"))?;
+        for (class, tally) in &pool.tally.classes {
+            let waiting = u64::from(pool.queue.len_of(class));
+            ensure(tally.asked == tally.settled() + waiting, || {
+                format!("{name}: of class {class} {tally:?}, and {waiting} wait")
+            })?;
+        }
         for class in pool.spec.classes.keys() {
             let its = |instance: &&Instance| matches!(&instance.life, Life::Leased { class: its, .. } if its == class);
             let (counted, lent) = (pool.lent(class), pool.instances.values().filter(its).count());

@@ -163,6 +163,11 @@ impl Demand {
         self.classes.get(class).map_or(0, |flow| flow.service.lent)
     }
 
+    /// Forgets the classes that are not known and have no slot.
+    pub(super) fn forget_classes(&mut self, is_known: impl Fn(&ClassName) -> bool) {
+        self.classes.retain(|class, flow| is_known(class) || flow.service.lent > 0);
+    }
+
     fn flow(&mut self, class: &ClassName) -> &mut Flow {
         if !self.classes.contains_key(class) {
             self.classes.insert(class.clone(), Flow::default());

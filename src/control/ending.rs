@@ -34,8 +34,12 @@ impl Controller {
                 self.pools.get_mut(&home).expect("a lease's pool exists").dequeue(place, false);
                 None
             }
-            State::Executing { instance, granted_at, .. } => {
+            State::Executing { instance, granted_at, used: worked, .. } => {
                 used = Some(instance);
+                // Who did nothing with it has not shown what work needs.
+                let worked = worked.then(|| (lease.tenant.clone(), end == End::Completed));
+                let pool = self.pools.get_mut(&home).expect("a lease's pool exists");
+                pool.instances.get_mut(&instance).expect("it executes on one").worked = worked;
                 Some(granted_at)
             }
         };
@@ -47,11 +51,12 @@ impl Controller {
         self.ended.push_back(id.clone());
         self.tell_of_lease(What::LeaseEnded(end.clone()), id, used);
         if let Some(call) = caller {
-            self.answer_ended(call, id, end);
+            self.answer_ended(call, id, end.clone());
         }
         self.answer_watchers(id);
+        let pool = self.pool(&home);
+        pool.tally_of(&class).end(&end, used.is_some());
         if let Some(instance) = used {
-            let pool = self.pool(&home);
             pool.ends.note(now);
             pool.demand.returned(now, &class, true);
             self.stop_instance(instance, stop);
@@ -112,9 +117,15 @@ impl Controller {
     /// Forgets an instance of which nothing is, or ever was.
     pub(super) fn forget_instance(&mut self, id: InstanceId) {
         let home = self.homes.remove(&id).expect("only known instances are forgotten");
-        self.pool(&home).bury(id);
+        let now = self.now;
+        let pool = self.pool(&home);
+        let gone = pool.bury(id).expect("homes and instances agree");
+        let taught = pool.learn_from(now, gone).then(|| pool.learned.record(&home, pool.expected.usual));
         self.timers.clear(&Timer::Instance(home, id));
         self.record(Record::Gone(id));
+        if let Some(envelope) = taught {
+            self.record(Record::Envelope(envelope));
+        }
     }
 
     /// Begins an instance's end, unless it has begun.

@@ -11,18 +11,20 @@ mod events;
 mod explain;
 mod pressure;
 mod records;
+mod tally;
 mod views;
 
 pub use events::{Event, StopReason, What};
 pub use explain::{ClassDemandView, ExplainView, LimitView};
 pub use pressure::{Ceilings, CeilingsView, Level, PressureView, Shortage, SliceMemory, Tier, Victim};
 pub use records::{
-    DrainRecord, InstanceRecord, InstanceRecordState, LeaseRecord, LeaseRecordState, LimitsRecord, Made,
-    Process, Record, Recovered, Subject,
+    DrainRecord, EnvelopeRecord, InstanceRecord, InstanceRecordState, LeaseRecord, LeaseRecordState,
+    LimitsRecord, Made, PeakWeight, Process, Record, Recovered, Subject,
 };
+pub use tally::{BUCKETS, ClassTally, Histogram, PoolTally};
 pub use views::{
-    Cancelled, Deadline, DrainView, End, Failure, HostView, Interruption, LeaseState, LeaseView, PoolView,
-    Reading, Summary,
+    Cancelled, ClassView, Deadline, DrainView, End, Failure, HostView, Interruption, LeaseState, LeaseView,
+    PoolView, Reading, Summary,
 };
 
 use std::collections::BTreeMap;

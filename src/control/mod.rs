@@ -179,6 +179,11 @@ impl Controller {
         pool.instances.get(&instance).map(|instance| &instance.made)
     }
 
+    /// The description that a pool's next instance is made from.
+    pub fn spec_of(&self, pool: &PoolName) -> Option<&Arc<profile::Pool>> {
+        self.pools.get(pool).map(|pool| &pool.spec)
+    }
+
     fn reply(&mut self, call: CallId, reply: Reply) {
         self.calls.remove(&call);
         match &reply {

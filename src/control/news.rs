@@ -12,7 +12,7 @@ use super::message::{
     End, Engine, Exit, Failure, InstanceId, LeaseId, Listing, News, Output, Sample, StartFailure, StopReason,
     What,
 };
-use super::pool::{Life, MISSES, PROBE_EVERY, Probing};
+use super::pool::{Life, MISSES, PROBE_EVERY, Pool, Probing};
 use super::timer::Timer;
 use crate::quantity::Instant;
 
@@ -29,9 +29,13 @@ impl Controller {
             if let Some(home) = self.homes.get(&id).cloned()
                 && let Some(instance) = self.pool(&home).instances.get_mut(&id)
             {
+                if let Ok(held) = &memory {
+                    instance.peak = instance.peak.max(Some(*held));
+                }
                 instance.memory.take(now, memory);
             }
         }
+        self.pools.values_mut().for_each(Pool::expect);
         self.timers.set(Timer::Telemetry, Belief::unknown_at(now));
         self.take_pressure();
     }
@@ -173,6 +177,7 @@ impl Controller {
             Life::Starting { .. } => {
                 let life = pool.warm_life(id, now);
                 pool.last_start = Some(took);
+                pool.tally.took.note(took);
                 pool.demand.started(now.since(wanted));
                 pool.plan.touch();
                 pool.fortune.succeeded();
@@ -201,6 +206,7 @@ impl Controller {
         let pool = self.pool(&home);
         let instance = &pool.instances[&id];
         let (born, why) = (instance.born, failure.to_string());
+        pool.tally.failed = pool.tally.failed.saturating_add(1);
         let retry_at = match instance.life {
             Life::Warm { .. } => pool.fortune.died_young(born, now, why),
             Life::Starting { .. } | Life::Unseen { .. } | Life::Leased { .. } | Life::Stopping { .. } => {

@@ -18,6 +18,7 @@
 //!
 //! Invariant: the counts agree with the instances, and `ready` holds exactly the warm ones.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,10 +27,10 @@ use super::advice::Ends;
 use super::budget::Promised;
 use super::demand::Demand;
 use super::drain::Drain;
-use super::envelope::Share;
+use super::envelope::{Expected, Learned, Share, Taught};
 use super::fortune::Fortune;
 use super::host::Figure;
-use super::message::{InstanceId, LeaseId, Process, StopReason, Why};
+use super::message::{ClassTally, InstanceId, LeaseId, PoolTally, Process, StopReason, Tenant, Why};
 use super::queue::{Place, Queue};
 use super::scaling::{Held, Plan, Terms};
 use super::shares::{Shares, Slots};
@@ -59,11 +60,16 @@ pub(super) struct Pool {
     shares: Shares,
     pub(super) demand: Demand,
     pub(super) plan: Plan,
+    pub(super) tally: PoolTally,
     /// What of stock was wanted lately.
     pub(super) held: Held,
     /// Since when a wanted start waits for one of the host's few.
     pub(super) kept_since: Option<Instant>,
     pub(super) fortune: Fortune,
+    /// What its past lives held at their peaks.
+    pub(super) learned: Learned,
+    /// What one instance of the newest template is expected to need.
+    pub(super) expected: Expected,
     /// When its leases ended lately, for the estimate of when to come back.
     pub(super) ends: Ends,
     /// How long the last start took that came to something.
@@ -109,6 +115,10 @@ pub(super) struct Instance {
     pub(super) runs_since: Option<Instant>,
     /// What it holds, as far as measured.
     pub(super) memory: Figure<Bytes>,
+    /// The most that it was seen to hold.
+    pub(super) peak: Option<Bytes>,
+    /// Whose work it did, once that is over, and whether the work came to its own end.
+    pub(super) worked: Option<(Tenant, bool)>,
     /// Its first process, once it was seen to run.
     pub(super) process: Option<Process>,
     pub(super) life: Life,
@@ -153,8 +163,11 @@ impl Life {
 impl Pool {
     /// A pool with nothing in it.
     pub(super) fn new(name: PoolName, spec: profile::Pool) -> Pool {
+        let max = spec.template.memory_max;
         Pool {
             name,
+            learned: Learned::after(Bytes::ZERO, max),
+            expected: Expected::declared(spec.memory_expect, max),
             spec: Arc::new(spec),
             instances: BTreeMap::new(),
             ready: BTreeSet::new(),
@@ -163,6 +176,7 @@ impl Pool {
             shares: Shares::default(),
             demand: Demand::default(),
             plan: Plan::default(),
+            tally: PoolTally::default(),
             held: Held::default(),
             kept_since: None,
             fortune: Fortune::default(),
@@ -187,6 +201,8 @@ impl Pool {
             exists_since: None,
             runs_since: None,
             memory: Figure::default(),
+            peak: None,
+            worked: None,
             process: None,
             life,
         };
@@ -267,6 +283,11 @@ impl Pool {
         self.shares.next(&self.queue, Pool::slots(&self.spec))
     }
 
+    /// The counts of a class.
+    pub(super) fn tally_of(&mut self, class: &ClassName) -> &mut ClassTally {
+        self.tally.classes.entry(class.clone()).or_default()
+    }
+
     /// Whether one that is warm could be lent to one that waits.
     pub(super) fn may_serve(&self) -> bool {
         !self.ready.is_empty() && self.next().is_some()
@@ -340,11 +361,41 @@ impl Pool {
         Life::Stopping { since, why, tries, retry_at: now.after(retry), told: false }
     }
 
+    /// What one of its instances is expected to need: one of an older template no less than was declared of it, and
+    /// was learned of that one.
+    pub(super) fn expected_of(&self, instance: &Instance) -> Cow<'_, Expected> {
+        if Arc::ptr_eq(&instance.made, &self.spec) {
+            return Cow::Borrowed(&self.expected);
+        }
+        let usual = instance.made.memory_expect.max(self.learned.former());
+        Cow::Owned(Expected::declared(usual, instance.made.template.memory_max))
+    }
+
+    /// Takes in what was learned, and what is going on, as of now.
+    pub(super) fn expect(&mut self) {
+        let running = self.instances.values().filter(|instance| matches!(instance.life, Life::Leased { .. }));
+        let running = running.filter(|instance| Arc::ptr_eq(&instance.made, &self.spec));
+        let running: Vec<Bytes> = running.filter_map(|instance| instance.peak).collect();
+        self.expected = self.learned.expect(self.spec.memory_expect, &running);
+    }
+
+    /// Learns from an instance that is gone; whether it taught anything.
+    pub(super) fn learn_from(&mut self, now: Instant, gone: Instance) -> bool {
+        let newest = Arc::ptr_eq(&gone.made, &self.spec) && !self.removed;
+        let (Some((tenant, whole)), Some(peak), true) = (gone.worked, gone.peak, newest) else {
+            return false;
+        };
+        self.learned.learn(now, Taught { tenant, peak, whole });
+        self.expect();
+        true
+    }
+
     /// What this pool's instances are counted with.
     pub(super) fn promised(&self, now: Instant) -> Promised {
         let mut sum = Promised::default();
         for instance in self.instances.values() {
-            let share = Share::of(&instance.made, &instance.memory, instance.exists_since, now);
+            let expected = self.expected_of(instance);
+            let share = Share::of(&expected, &instance.memory, instance.exists_since, now);
             let share = match instance.life {
                 Life::Stopping { .. } => share.stopping(),
                 Life::Starting { .. } | Life::Unseen { .. } | Life::Warm { .. } | Life::Leased { .. } => {
@@ -372,13 +423,19 @@ impl Pool {
         if !same_template(&spec, &self.spec) {
             // What made starts fail may have been the template.
             self.fortune.forgive(now);
+            let former = self.learned.figure(self.expected.usual);
+            self.learned = Learned::after(former, spec.template.memory_max);
         }
         let same = |instance: &&mut Instance| instance.made_known && same_template(&instance.made, &spec);
         for instance in self.instances.values_mut().filter(same) {
             instance.made = Arc::clone(&spec);
         }
+        let queue = &self.queue;
+        self.tally.classes.retain(|class, _| spec.classes.contains_key(class) || queue.len_of(class) > 0);
+        self.demand.forget_classes(|class| spec.classes.contains_key(class));
         self.spec = spec;
         self.removed = false;
+        self.expect();
         let since = |instance: &Instance| match instance.life {
             Life::Warm { since, .. } => Some(since),
             Life::Starting { .. } | Life::Unseen { .. } | Life::Leased { .. } | Life::Stopping { .. } => None,

@@ -213,6 +213,11 @@ impl Controller {
         let before =
             std::mem::replace(&mut lease.state, State::Ended { end: end.clone(), at: now, granted_at: None });
         let mut lent = None;
+        let tally = self.pool(&home).tally_of(&class);
+        if matches!(before, State::Executing { .. }) {
+            tally.granted = tally.granted.saturating_sub(1); // It was never told.
+        }
+        tally.end(&end, false);
         match before {
             State::Queued { place, .. } => self.pool(&home).dequeue(place, false),
             State::Executing { instance, .. } => {

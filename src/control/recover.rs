@@ -22,11 +22,13 @@ use std::time::Duration;
 
 use super::Controller;
 use super::drain::Drain;
+use super::envelope::Learned;
 use super::host::Figure;
 use super::lease::{Lease, State};
 use super::message::{
-    DrainRecord, End, Failure, InstanceId, InstanceRecord, InstanceRecordState, Interruption, LeaseId,
-    LeaseRecord, LeaseRecordState, Made, Output, Process, Record, Recovered, Scope, StopReason, What, Why,
+    DrainRecord, End, EnvelopeRecord, Failure, InstanceId, InstanceRecord, InstanceRecordState, Interruption,
+    LeaseId, LeaseRecord, LeaseRecordState, Made, Output, Process, Record, Recovered, Scope, StopReason,
+    What, Why,
 };
 use super::pool::{Instance, Life, Pool};
 use super::queue::Waiting;
@@ -37,8 +39,11 @@ use crate::quantity::Instant;
 impl Controller {
     /// Takes up what was written down; the first word of a daemon's life.
     pub(super) fn take_recovered(&mut self, recovered: Recovered) {
-        let Recovered { last, leases, lost, instances, outdated, drains } = recovered;
+        let Recovered { last, leases, lost, instances, outdated, drains, envelopes } = recovered;
         self.records.count_from(last);
+        for (record, fits) in envelopes {
+            self.recover_envelope(&record, fits);
+        }
         self.recover_removed(instances.iter().chain(&outdated));
         for (scope, record) in drains {
             self.recover_drain(&scope, record);
@@ -83,6 +88,15 @@ impl Controller {
             let count = |many: usize| u32::try_from(many).unwrap_or(u32::MAX);
             self.tell(What::Recovered { leases: count(live), instances: count(instances) }, None, None);
         }
+    }
+
+    /// What was learned of another template is the former figure of the pool's own.
+    fn recover_envelope(&mut self, record: &EnvelopeRecord, fits: bool) {
+        let Some(pool) = self.pools.get_mut(&record.pool) else { return };
+        let max = pool.spec.template.memory_max;
+        let learned = Learned::of(record, max);
+        pool.learned = if fits { learned } else { Learned::after(learned.figure(record.usual), max) };
+        pool.expect();
     }
 
     /// Brings back pools that are not in the profile any more, as what is left of them was made from.
@@ -158,6 +172,8 @@ impl Controller {
                 asked: record.asked_at,
             };
             let place = pool.queue.join(waiting, promised);
+            let tally = pool.tally_of(&record.class);
+            tally.asked = tally.asked.saturating_add(1);
             self.count_live(&record.tenant);
             self.timers.set(Timer::Lease(id.clone()), deadline);
             self.leases.insert(id, Lease::of(record, State::Queued { place, deadline }));
@@ -279,6 +295,8 @@ impl Controller {
             wanted: born,
             exists_since: Some(now),
             runs_since: Some(now),
+            peak: None,
+            worked: None,
             memory: Figure::unread("not looked at since the daemon began"),
             process,
             life,

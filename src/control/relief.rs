@@ -178,9 +178,8 @@ impl Controller {
         let held = self.held(instance).filter(|held| *held >= LEAST)?;
         let spec = &self.pools[&lease.pool].spec;
         let interactive = lease.class.as_str() == INTERACTIVE;
-        // An older instance is held against what was expected when it was made.
-        let made = &self.pools[&lease.pool].instances[&instance].made;
-        let above = held.saturating_sub(made.memory_expect);
+        let pool = &self.pools[&lease.pool];
+        let above = held.saturating_sub(pool.expected_of(&pool.instances[&instance]).usual);
         let (tier, most) = if self.now > granted_at.after(lease.limits.runtime) {
             (Tier::PastPromise, held)
         } else if spec.on_pressure == OnPressure::Interrupt {

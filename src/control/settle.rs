@@ -189,6 +189,7 @@ impl Controller {
         let pool = self.pool(&home);
         pool.dequeue(place, true);
         pool.demand.lent(now, &class);
+        pool.tally_of(&class).grant(waited);
         pool.become_(instance, Life::Leased { lease: id.clone(), class });
         self.set_instance_timer(instance);
         self.timers.set(Timer::Lease(id.clone()), due);
@@ -287,9 +288,9 @@ impl Controller {
                 if let Urgency::Waiting(promised) = urgency
                     && why.is_shortage()
                 {
-                    ahead.add(Share::of_new(&pool.spec), &pool.spec);
+                    ahead.add(Share::of_new(&pool.expected), &pool.spec);
                     if promised < now {
-                        late.add(Share::of_new(&pool.spec), &pool.spec);
+                        late.add(Share::of_new(&pool.expected), &pool.spec);
                     }
                 }
                 let pool = self.pool(&next);
@@ -299,7 +300,7 @@ impl Controller {
                 continue;
             }
             if let Some(promised) = &mut promised {
-                promised.add(Share::of_new(&pool.spec), &pool.spec);
+                promised.add(Share::of_new(&pool.expected), &pool.spec);
             }
             starting += 1;
             self.start_one(&next);
@@ -361,6 +362,7 @@ impl Controller {
         let id = InstanceId { run: self.run, count: self.ordered };
         let now = self.now;
         let pool = self.pool(name);
+        pool.tally.starts = pool.tally.starts.saturating_add(1);
         let (deadline, made) = (pool.begin(id, now), pool.spec.clone());
         self.homes.insert(id, name.clone());
         self.set_instance_timer(id);

@@ -6,9 +6,10 @@ use super::budget;
 use super::drain::Drain;
 use super::lease::{Lease, State};
 use super::message::{
-    DrainView, Engine, HostView, LeaseState, LeaseView, PoolView, PressureView, Summary, Why,
+    ClassView, DrainView, Engine, HostView, LeaseState, LeaseView, PoolView, PressureView, Summary, Why,
 };
 use super::pool::{Life, Pool};
+use crate::profile::ClassName;
 use crate::quantity::Bytes;
 
 impl Controller {
@@ -89,8 +90,14 @@ impl Controller {
             outdated: count(pool.instances.keys().filter(|id| pool.is_outdated(**id)).count()),
             removed: pool.removed,
             max_instances: pool.spec.max_instances,
+            classes: self.profile.classes.keys().map(|class| view_class(pool, class)).collect(),
+            starts: (pool.tally.starts, pool.tally.failed),
+            took: pool.tally.took,
             memory: pool.instances.values().filter_map(held).sum(),
             unmeasured: count(pool.instances.values().filter(|instance| held(instance).is_none()).count()),
+            envelope: pool.expected.usual,
+            lives: pool.learned.lives(),
+            memory_expect: pool.spec.memory_expect,
             promised: pool.promised(now).memory,
             drain: pool.drain().map(|drain| view_drain(drain, leased, pool.total())),
             blocked_by: pool.blocked_by.clone(),
@@ -166,6 +173,18 @@ impl Controller {
                 LeaseState::Ended { end: end.clone(), at: *at, granted_at: *granted_at }
             }
         }
+    }
+}
+
+fn view_class(pool: &Pool, class: &ClassName) -> ClassView {
+    let its = pool.spec.classes.get(class).copied().unwrap_or_default();
+    ClassView {
+        class: class.clone(),
+        waiting: pool.queue.len_of(class),
+        leased: pool.lent(class),
+        guaranteed: its.guaranteed,
+        hold_back: its.hold_back,
+        tally: pool.tally.classes.get(class).cloned().unwrap_or_default(),
     }
 }
 

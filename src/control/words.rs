@@ -207,7 +207,7 @@ impl fmt::Display for Tier {
             Tier::Stock => "is warm",
             Tier::PastPromise => "is lent for longer than was agreed at its grant",
             Tier::Interruptible => "is lent by a pool that allows an interruption",
-            Tier::Outgrown => "is lent and has furthest outgrown its memory_expect",
+            Tier::Outgrown => "is lent and has furthest outgrown its envelope",
         })
     }
 }

@@ -17,7 +17,7 @@ Exit codes:
     4  there is no such lease, pool or class, or the lease has ended
    69  stokerd cannot be reached
    75  refused for now: a limit, a drain or the wait; trying again later may help
-   78  the host profile has mistakes, or is not there
+   78  the host profile or a workload has mistakes, or the profile is not there
   exec has codes of its own, see `stokerctl exec --help`";
 
 /// The codes of exec, which are its command's but for three.

@@ -179,27 +179,55 @@ pub(super) fn leases(leases: &[LeaseBody]) -> String {
     text
 }
 
-/// Everything about one thing, a line each, as its JSON names it.
+/// Everything about one thing, a line each; a list of things is a table below.
 pub(super) fn fields(thing: &serde_json::Value) -> String {
     let Some(map) = thing.as_object() else { return format!("{thing}\n") };
-    let widest = map.keys().map(|key| key.trim_end_matches("_ms").len()).max().unwrap_or(0);
-    let mut text = String::new();
-    for (key, value) in map {
-        let (name, value) = match (key.strip_suffix("_ms"), key.strip_suffix("_bytes"), value) {
-            (Some(name), _, serde_json::Value::Number(ms)) => (name, millis(ms.as_u64().unwrap_or(0))),
-            (_, Some(name), serde_json::Value::Number(n)) => {
-                (name, Bytes::new(n.as_u64().unwrap_or(0)).to_string())
-            }
-            (_, _, serde_json::Value::String(said)) => (key.as_str(), said.clone()),
-            (_, _, serde_json::Value::Object(inner)) => (
-                key.as_str(),
-                inner.get("detail").and_then(|d| d.as_str()).map_or(value.to_string(), str::to_owned),
-            ),
-            (_, _, value) => (key.as_str(), value.to_string()),
-        };
-        text.push_str(&format!("{name:>widest$}: {value}\n"));
+    let is_list = |value: &serde_json::Value| value.is_array();
+    let plain = map.iter().filter(|(_, value)| !is_list(value));
+    let shown: Vec<(&str, String)> = plain.map(|(key, value)| field(key, value)).collect();
+    let widest = shown.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
+    let mut text: String = shown.iter().map(|(name, value)| format!("{name:>widest$}: {value}\n")).collect();
+    for list in map.values().filter_map(serde_json::Value::as_array).filter(|list| !list.is_empty()) {
+        text.push_str(&format!("\n{}", rows(list)));
     }
     text
+}
+
+/// A key and its value, with the unit of the key's name in the value.
+fn field<'a>(key: &'a str, value: &serde_json::Value) -> (&'a str, String) {
+    match (key.strip_suffix("_ms"), key.strip_suffix("_bytes"), value) {
+        (Some(name), _, serde_json::Value::Number(ms)) => (name, millis(ms.as_u64().unwrap_or(0))),
+        (_, Some(name), serde_json::Value::Number(n)) => {
+            (name, Bytes::new(n.as_u64().unwrap_or(0)).to_string())
+        }
+        (_, _, serde_json::Value::String(said)) => (key, said.clone()),
+        (_, _, serde_json::Value::Object(inner)) => {
+            let counts =
+                || inner.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ");
+            (key, inner.get("detail").and_then(|d| d.as_str()).map_or_else(counts, str::to_owned))
+        }
+        (_, _, value) => (key, value.to_string()),
+    }
+}
+
+/// Things of one kind, a line each; what only some have is empty with the others.
+fn rows(list: &[serde_json::Value]) -> String {
+    let mut keys: Vec<&str> = Vec::new();
+    for key in list.iter().filter_map(serde_json::Value::as_object).flat_map(serde_json::Map::keys) {
+        if !keys.contains(&key.as_str()) {
+            keys.push(key);
+        }
+    }
+    let is_number = |key: &str| list.iter().any(|it| it[key].is_number());
+    let name = |key: &str| field(key, &serde_json::json!(0)).0.replace('_', " ").to_uppercase();
+    let head: Vec<String> =
+        keys.iter().map(|key| format!("{}{}", if is_number(key) { ">" } else { "" }, name(key))).collect();
+    let cell = |it: &serde_json::Value, key: &str| match it.get(key) {
+        Some(value) => field(key, value).1,
+        None => String::new(),
+    };
+    let cells = list.iter().map(|it| keys.iter().map(|key| cell(it, key)).collect());
+    table(&head.iter().map(String::as_str).collect::<Vec<_>>(), &cells.collect::<Vec<_>>())
 }
 
 /// What a reload has changed, a line each.

@@ -3,7 +3,7 @@
 //! Data goes to standard output and talk to standard error, so that `LEASE=$(stokerctl acquire python)` is a
 //! lease's name and nothing else. Every verb that reads has `--json`, which prints what the API said.
 //!
-//! Not here: any decision. The tool asks the daemon, and checks profiles with the daemon's own code.
+//! Not here: any decision. The tool asks the daemon, and checks profiles and simulates with the daemon's own code.
 
 pub mod daemon;
 pub mod exit;
@@ -14,6 +14,7 @@ mod look;
 mod operate;
 mod profile;
 mod reap;
+mod simulate;
 mod verbs;
 pub mod version;
 
@@ -114,6 +115,8 @@ enum Verb {
     Reload,
     /// End what is past its deadline while stokerd is down; says nothing where nothing is
     Reap(Reap),
+    /// Try a host profile with a workload, in virtual time and without a daemon
+    Simulate(simulate::Simulate),
     /// Host profiles
     Profile {
         #[command(subcommand)]
@@ -281,6 +284,7 @@ impl Tool {
             Verb::Undrain { pool } => self.undrain(pool.as_deref()).await,
             Verb::Reap(reap) => self.reap(&reap).await,
             Verb::Reload => self.reload().await,
+            Verb::Simulate(asked) => self.simulate(asked),
             Verb::Profile { verb: ProfileVerb::Check { files } } => self.check_profile(files),
             Verb::Profile { verb: ProfileVerb::Show { all, files } } => self.show_profile(files, all),
         }

@@ -27,6 +27,12 @@ pub(super) fn recovered(found: Found, profile: &HostProfile, now: &Moment) -> Re
         let fits = same && written.boot == now.boot;
         if fits { &mut recovered.instances } else { &mut recovered.outdated }.push(kept.record);
     }
+    let learned = found.envelopes.into_iter().map(|(record, template)| {
+        let pool = profile.pools.get(&record.pool);
+        let fits = pool.is_some_and(|pool| template_hash(&pool.template) == template);
+        (record, fits)
+    });
+    recovered.envelopes = learned.collect();
     let drains = found.drains.into_iter().filter(|drain| drain.written.boot == now.boot);
     recovered.drains = drains.map(|drain| drain.record).collect();
     recovered

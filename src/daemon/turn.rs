@@ -152,6 +152,7 @@ impl Turns {
             Output::Record(number, record) => {
                 let made = match &record {
                     Record::Instance(instance) => self.controller.made_of(instance.id),
+                    Record::Envelope(envelope) => self.controller.spec_of(&envelope.pool),
                     Record::Lease(_) | Record::Gone(_) | Record::Drain(..) | Record::Undrained(_) => None,
                 };
                 let template = made.map(|pool| template_hash(&pool.template)).unwrap_or_default();

@@ -76,6 +76,12 @@ pub(super) const MOST: usize = 1000;
 const LONGEST_EXCERPT: usize = 200;
 
 impl Mistake {
+    /// This is wrong with this key at these bytes of another file that is told of as a profile is.
+    pub fn at(file: &str, text: &str, bytes: Range<usize>, (key, problem): (&str, &str)) -> Mistake {
+        let source = Arc::new(Source { file: file.into(), text: text.into(), layer: 0 });
+        Mistake::new(&Place::new(&source, bytes), key, Wrong::new(problem))
+    }
+
     /// This is wrong at this place (or at the part of it that `wrong` points to).
     pub(super) fn new(place: &Place, key: &str, wrong: Wrong) -> Mistake {
         let place = wrong.at.as_ref().unwrap_or(place);
@@ -139,7 +145,7 @@ impl fmt::Display for Mistake {
 
 impl Mistakes {
     /// These mistakes in the order of the layers and their lines, or `None` where there are none.
-    pub(super) fn from(mut mistakes: Vec<Mistake>) -> Option<Mistakes> {
+    pub fn from(mut mistakes: Vec<Mistake>) -> Option<Mistakes> {
         mistakes
             .sort_by(|a, b| (a.layer, a.line, a.column, &a.key).cmp(&(b.layer, b.line, b.column, &b.key)));
         mistakes.dedup();

@@ -4,20 +4,31 @@
 
 use std::time::Duration;
 
+use super::visitors::Visit;
 use super::{Happening, World};
 use crate::control::message::End;
 use crate::control::message::{
     Acquire, Call, CallId, Input, LeaseId, LeaseState, LeaseView, Refusal, Reply, Tenant, WaitFor,
 };
 use crate::profile::{ClassName, PoolName};
+use crate::quantity::Instant;
 
 /// One who asks for an instance, and comes back a few times.
 #[derive(Debug, Clone)]
 pub(super) struct Caller {
-    request: Acquire,
-    tries: u32,
+    pub(super) request: Acquire,
+    pub(super) tries: u32,
     /// Whether it has begun to use its lease.
     works: bool,
+    /// What it comes for, where it is of a workload.
+    pub(super) visit: Option<Visit>,
+}
+
+impl Caller {
+    /// One of a workload.
+    pub(super) fn visitor(request: Acquire, visit: Visit) -> Caller {
+        Caller { request, tries: 0, works: false, visit: Some(visit) }
+    }
 }
 
 /// What a call was for.
@@ -49,6 +60,8 @@ pub(super) enum Act {
     Release,
     Cancel,
     Overrun,
+    /// Uses its lease until that time, as callers of a workload do.
+    WorksUntil(Instant),
 }
 
 impl World {
@@ -68,9 +81,14 @@ impl World {
             max_runtime: if self.rng.bool() { None } else { seconds(&mut self.rng, 1..=60) },
             idle_timeout: if self.rng.bool() { None } else { seconds(&mut self.rng, 1..=30) },
         };
-        let number = u32::try_from(self.callers.len()).expect("a run has few callers");
-        self.callers.push(Caller { request, tries: 0, works: false });
-        self.act(number, Act::Ask);
+        self.enter(Caller { request, tries: 0, works: false, visit: None });
+    }
+
+    /// Somebody new comes, and asks at once.
+    pub(super) fn enter(&mut self, caller: Caller) {
+        self.last_caller += 1;
+        self.callers.insert(self.last_caller, caller);
+        self.act(self.last_caller, Act::Ask);
     }
 
     /// Asks something, and remembers what for.
@@ -89,14 +107,20 @@ impl World {
     }
 
     pub(super) fn act(&mut self, number: u32, act: Act) {
-        let lease = self.callers[number as usize].request.lease.clone();
+        let Some(caller) = self.callers.get(&number) else {
+            return; // It has got what it came for, and gone.
+        };
+        let lease = caller.request.lease.clone();
         match act {
+            Act::Ask if caller.visit.is_some() => self.ask_as_visitor(number),
+            Act::WorksUntil(end) => self.work_until(number, end),
             Act::Ask => self.ask_for_lease(number),
             Act::HangUp(call) => {
                 if let Some(open) = self.open.get_mut(&call) {
                     open.hung = true;
                     let wait = Duration::from_micros(self.rng.u64(0..2000));
                     self.soon(wait, Happening::Word(Input::HungUp(call)));
+                    self.hangs_up(call);
                 }
             }
             Act::Watch => {
@@ -125,7 +149,7 @@ impl World {
         }
         self.last_lease += 1;
         let lease = LeaseId(format!("L{}", self.last_lease).into());
-        let caller = &mut self.callers[number as usize];
+        let caller = self.callers.get_mut(&number).expect("who acts is there");
         caller.request.lease = lease;
         caller.tries += 1;
         caller.works = false;
@@ -145,6 +169,9 @@ impl World {
             for why in pools.iter().filter_map(|pool| pool.blocked_by.as_ref()) {
                 self.report.limit(why);
             }
+            if self.play.is_some() {
+                return self.note_pools(pools);
+            }
             self.seen_pools = Some(pools.clone());
         }
         match (open.asked, reply) {
@@ -162,7 +189,10 @@ impl World {
             (Asked::Acquire(number), Reply::Refused(refusal)) => {
                 let Refusal::Limit { why, retry_after, .. } = &**refusal else { return };
                 self.report.limit(why);
-                let tries = self.callers[number as usize].tries;
+                if self.play.is_some() {
+                    return self.turn_away(number, why, *retry_after);
+                }
+                let tries = self.callers[&number].tries;
                 if let Some(wait) = retry_after
                     && tries < 3
                     && !open.hung
@@ -176,11 +206,12 @@ impl World {
 
     /// Whether this caller comes back after it lost its connection.
     pub(super) fn may_ask_again(&self, number: u32) -> bool {
-        self.callers[number as usize].tries < 3
+        self.play.is_some() || self.callers[&number].tries < 3
     }
 
     fn go_on(&mut self, number: u32, view: &LeaseView) {
         match &view.state {
+            LeaseState::Executing { instance, .. } if self.play.is_some() => self.serve(number, *instance),
             LeaseState::Queued { blocked_by, .. } => {
                 if let Some(why) = blocked_by {
                     self.report.limit(why);
@@ -194,7 +225,7 @@ impl World {
                     self.act_within(number, Act::Watch, 0..1000);
                 }
             }
-            LeaseState::Executing { .. } if !self.callers[number as usize].works => self.work(number),
+            LeaseState::Executing { .. } if !self.callers[&number].works => self.work(number),
             LeaseState::Executing { .. } => {}
             LeaseState::Ended { end, .. } => {
                 if let End::Refused(why) = end {
@@ -206,7 +237,7 @@ impl World {
 
     /// Draws what a caller does with its lease.
     fn work(&mut self, number: u32) {
-        self.callers[number as usize].works = true;
+        self.callers.get_mut(&number).expect("who is served is there").works = true;
         if self.one_in(self.faults().crash) {
             self.report.count("callers crashed");
             if self.rng.bool() {

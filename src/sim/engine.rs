@@ -3,11 +3,12 @@
 //!
 //! Containers are made after drawn latencies, fail, never get ready, die, refuse to stop for a while, or are
 //! removed by somebody else. While the engine is away nothing can be made, stopped or heard, and what runs
-//! goes on.
+//! goes on. In the run of a workload the latencies and the memory are those of its host (`machine`).
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::machine::Modelled;
 use super::{Happening, World};
 use crate::control::message::{Exit, Input, InstanceId, Listing, News, Process, StartFailure};
 use crate::profile::{Pool, PoolName};
@@ -33,8 +34,10 @@ pub(super) struct Keep {
     stubborn_until: Instant,
     mute: bool,
     /// What it holds, and to what it grows.
-    held: Bytes,
-    peak: Bytes,
+    pub(super) held: Bytes,
+    pub(super) peak: Bytes,
+    /// What the host of a workload knows of it beside.
+    pub(super) modelled: Option<Modelled>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -90,6 +93,7 @@ impl Keep {
             mute,
             held: Bytes::mib(40),
             peak,
+            modelled: None,
         }
     }
 
@@ -103,11 +107,32 @@ impl Keep {
         if self.stage == Stage::Runs { self.held } else { Bytes::ZERO }
     }
 
-    /// What it holds now; it grows to its peak in some looks.
-    pub(super) fn look(&mut self) -> Option<Bytes> {
-        let grown = self.held.get() + (self.peak.get().saturating_sub(self.held.get())) / 4;
-        self.held = Bytes::new(grown);
-        (self.stage == Stage::Runs).then_some(self.held)
+    /// Whether its first process runs.
+    pub(super) fn runs(&self) -> bool {
+        self.stage == Stage::Runs
+    }
+
+    /// Whether it is on its way to be ready.
+    pub(super) fn is_starting(&self) -> bool {
+        let ready = self.modelled.as_ref().is_some_and(|modelled| modelled.ready_at.is_some());
+        match self.stage {
+            Stage::Making | Stage::Made => !self.left,
+            Stage::Runs => !ready,
+            Stage::Exited | Stage::Nothing => false,
+        }
+    }
+
+    /// Grows, from one look to the next: to its peak in some of them, or as the host of a workload has it.
+    pub(super) fn grow(&mut self) {
+        let missing = self.peak.get().saturating_sub(self.held.get());
+        let by = match &mut self.modelled {
+            None => missing / 4,
+            Some(modelled) => {
+                self.peak = self.peak.saturating_add(modelled.leak);
+                missing.min(modelled.step.get())
+            }
+        };
+        self.held = self.held.saturating_add(Bytes::new(by));
     }
 }
 
@@ -117,16 +142,7 @@ impl World {
         if self.one_in(faults.lost) {
             return self.report.count("orders lost");
         }
-        let (expect, most) = (spec.memory_expect.get(), spec.template.memory_max.get());
-        // One in ten needs more than was expected of it.
-        let leaks = self.one_in(faults.leaks);
-        let peak = if leaks {
-            most
-        } else if self.rng.u32(0..10) == 0 {
-            self.rng.u64(expect..=most)
-        } else {
-            expect * 3 / 4
-        };
+        let peak = self.draw_peak(spec);
         let fate = if self.one_in(faults.fails) {
             Fate::Fails(match self.rng.u32(0..3) {
                 0 => StartFailure::ImageMissing("i".into()),
@@ -143,9 +159,25 @@ impl World {
         let stubborn = if self.one_in(faults.stubborn) { self.rng.u64(1..=150) } else { 0 };
         let mute = self.one_in(faults.mute);
         let stubborn_until = self.now.after(Duration::from_secs(stubborn));
-        self.engine.keeps.insert(id, Keep::made(Some(pool), Bytes::new(peak), stubborn_until, mute));
+        let mut keep = Keep::made(Some(pool.clone()), Bytes::new(peak), stubborn_until, mute);
+        if let Some((modelled, idle)) = self.model_instance(&pool, spec) {
+            (keep.held, keep.peak, keep.modelled) = (idle, idle, Some(modelled));
+        }
+        self.engine.keeps.insert(id, keep);
         let slow = if self.rng.u32(0..20) == 0 { 8000 } else { 400 };
-        self.engine_soon(id, Step::Made(fate), 20..slow);
+        self.start_goes_on(id, Step::Made(fate), 20..slow);
+    }
+
+    /// What it comes to hold. One in ten needs more than was expected of it.
+    fn draw_peak(&mut self, spec: &Pool) -> u64 {
+        let (expect, most) = (spec.memory_expect.get(), spec.template.memory_max.get());
+        if self.one_in(self.faults().leaks) {
+            most
+        } else if self.rng.u32(0..10) == 0 {
+            self.rng.u64(expect..=most)
+        } else {
+            expect * 3 / 4
+        }
     }
 
     pub(super) fn order_stop(&mut self, id: InstanceId) {
@@ -155,7 +187,7 @@ impl World {
         }
         match self.engine.keeps.get_mut(&id) {
             Some(keep) if matches!(keep.stage, Stage::Making | Stage::Made) && !keep.left => keep.stop = true,
-            Some(_) | None => self.engine_soon(id, Step::Stops, 30..600),
+            Some(_) | None => self.stop_soon(id),
         }
     }
 
@@ -220,6 +252,25 @@ impl World {
         }
     }
 
+    /// The next step of a start: one of the three that its time is spent on, where the host is modelled.
+    fn start_goes_on(&mut self, id: InstanceId, step: Step, millis: std::ops::Range<u64>) {
+        match self.modelled(id).map(|modelled| modelled.start / 3) {
+            Some(wait) => self.soon(wait, Happening::Engine(id, step)),
+            None => self.engine_soon(id, step, millis),
+        }
+    }
+
+    fn stop_soon(&mut self, id: InstanceId) {
+        match self.modelled(id).map(|modelled| modelled.stop) {
+            Some(wait) => self.soon(wait, Happening::Engine(id, Step::Stops)),
+            None => self.engine_soon(id, Step::Stops, 30..600),
+        }
+    }
+
+    fn modelled(&self, id: InstanceId) -> Option<&Modelled> {
+        self.engine.keeps.get(&id)?.modelled.as_ref()
+    }
+
     fn engine_soon(&mut self, id: InstanceId, step: Step, millis: std::ops::Range<u64>) {
         let wait = Duration::from_millis(self.rng.u64(millis));
         self.soon(wait, Happening::Engine(id, step));
@@ -255,11 +306,11 @@ impl World {
                 keep.stage = Stage::Made;
                 self.news(id, News::Created);
                 // The order to stop waits for the start.
-                return self.engine_soon(id, Step::Begins(fate), 5..600);
+                return self.start_goes_on(id, Step::Begins(fate), 5..600);
             }
         }
         if stop {
-            self.engine_soon(id, Step::Stops, 30..600);
+            self.stop_soon(id);
         }
     }
 
@@ -277,7 +328,7 @@ impl World {
             self.begin_life(id, fate);
         }
         if stop {
-            self.engine_soon(id, Step::Stops, 30..600);
+            self.stop_soon(id);
         }
     }
 
@@ -288,7 +339,7 @@ impl World {
                 self.at(deadline.after(Duration::from_millis(5)), Happening::Engine(id, Step::GivesUp));
             }
             Fate::Dies => self.engine_soon(id, Step::Dies(1), 10..2000),
-            Fate::Works | Fate::Fails(_) => self.engine_soon(id, Step::Ready, 100..1500),
+            Fate::Works | Fate::Fails(_) => self.start_goes_on(id, Step::Ready, 100..1500),
         }
         if self.one_in(faults.dies) {
             let most = if self.rng.bool() { 12_000 } else { 90_000 };
@@ -309,7 +360,12 @@ impl World {
             return;
         };
         let news = match step {
-            Step::Ready => News::Ready,
+            Step::Ready => {
+                if let Some(modelled) = &mut keep.modelled {
+                    modelled.is_ready(self.now);
+                }
+                News::Ready
+            }
             Step::GivesUp => News::StartFailed(StartFailure::NotReady("not ready in time".into())),
             Step::Dies(code) => {
                 keep.stage = Stage::Exited;

@@ -13,6 +13,10 @@
 //! and nothing must remain. After each word the controller's own check is made, and the judge compares what
 //! came out with what went in.
 //!
+//! A second way to drive the same world is a [`workload`]: streams of callers as a file describes them, on a host
+//! whose memory and processors are modelled (`machine`), with what goes wrong at given times. Nothing is judged to be
+//! well in its end; what came of it is told ([`Outcome`]).
+//!
 //! Invariant: no clock, no chance but the seed's; equal seeds give equal reports to the byte.
 //!
 //! Not here: the daemon's loop and the engine's protocol, which are tested with a real engine.
@@ -20,13 +24,24 @@
 mod callers;
 mod engine;
 mod judge;
+mod law;
+mod machine;
 mod options;
+mod outcome;
+mod play;
+pub mod plot;
 mod report;
 mod store;
+mod tally;
+mod visitors;
 mod words;
+pub mod workload;
 
 pub use self::options::{Faults, Options};
+pub use self::outcome::Outcome;
+pub use self::play::{Game, play};
 pub use self::report::Report;
+pub use self::tally::{Point, Series};
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
@@ -59,17 +74,18 @@ const PATIENCE: Duration = Duration::from_secs(1200);
 pub struct Broken {
     /// What must not be.
     pub what: String,
-    /// The options of the run.
-    pub options: Options,
+    /// What run it was.
+    pub run: String,
+    /// How to see it again.
+    pub again: String,
     /// The last steps: what went in and what came out.
     pub steps: Vec<String>,
 }
 
 impl fmt::Display for Broken {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Broken { what, options, steps } = self;
-        writeln!(f, "{options}\n{}\n{what}\n", steps.join("\n"))?;
-        write!(f, "again: STOKER_SEED={} cargo test --test it sim", options.seed)
+        let Broken { what, run, again, steps } = self;
+        write!(f, "{run}\n{}\n{what}\n\nagain: {again}", steps.join("\n"))
     }
 }
 
@@ -80,18 +96,14 @@ impl std::error::Error for Broken {}
 /// # Errors
 /// When something was not as it must be.
 pub fn run(options: &Options) -> Result<Report, Box<Broken>> {
-    let mut world = World::new(options);
-    let played = catch_unwind(AssertUnwindSafe(|| world.play(options)));
-    let what = match played {
-        Ok(Ok(())) => return Ok(world.report),
-        Ok(Err(what)) => what,
-        Err(panic) => match panic.downcast::<String>() {
-            Ok(text) => format!("panicked: {text}"),
-            Err(_) => "panicked".to_owned(),
-        },
-    };
-    let steps = world.steps.iter().map(Step::to_string).collect();
-    Err(Box::new(Broken { what, options: options.clone(), steps }))
+    let mut world = World::of(options);
+    match world.catch(|world| world.play_trouble(options)) {
+        Ok(()) => Ok(world.report),
+        Err(what) => {
+            let again = format!("STOKER_SEED={} cargo test --test it sim", options.seed);
+            Err(Box::new(world.broken(what, options.to_string(), again)))
+        }
+    }
 }
 
 /// The world around the controller.
@@ -111,7 +123,7 @@ struct World {
     rng: Rng,
     now: Instant,
     /// What happens, by its time and then in the order in which it was decided.
-    heap: BTreeMap<(Instant, u64), Happening>,
+    heap: BTreeMap<(Instant, u64), Box<Happening>>,
     decided: u64,
     controller: Controller,
     /// The run of the daemon.
@@ -120,7 +132,9 @@ struct World {
     down: bool,
     store: store::Store,
     engine: engine::Engine,
-    callers: Vec<Caller>,
+    /// Those who may act still, by the order in which they came.
+    callers: BTreeMap<u32, Caller>,
+    last_caller: u32,
     open: BTreeMap<CallId, Open>,
     last_call: u64,
     last_lease: u64,
@@ -136,6 +150,8 @@ struct World {
     /// Whether all that can be checked is checked after each word.
     checked: bool,
     judge: Judge,
+    /// What the run of a workload has beside.
+    play: Option<Box<play::Play>>,
     report: Report,
     steps: VecDeque<Step>,
 }
@@ -164,6 +180,14 @@ enum Happening {
     Full(bool),
     Crash,
     Begins,
+    /// Somebody of this stream of a workload comes.
+    Comes(usize),
+    /// The operator asks.
+    Asks(Call),
+    /// Somebody else holds so much of the host's memory.
+    Takes(Bytes),
+    /// The host stands still for so long, and its clock goes on.
+    Sleeps(Duration),
 }
 
 /// One word and what came out.
@@ -184,19 +208,27 @@ impl fmt::Display for Step {
 }
 
 impl World {
-    fn new(options: &Options) -> World {
-        let profile = crate::profile::check("simulated", &options.profile).expect("drawn profiles are right");
-        let profile = Arc::new(profile);
-        let others = options.others.iter().map(|text| crate::profile::check("other", text));
-        let others = others.map(|other| Arc::new(other.expect("drawn profiles are right")));
+    /// The world of a drawn run.
+    fn of(options: &Options) -> World {
+        let read = |text: &String| {
+            Arc::new(crate::profile::check("simulated", text).expect("drawn profiles are right"))
+        };
+        let profiles = std::iter::once(&options.profile).chain(&options.others).map(read).collect();
+        let Options { faults, memory, cores, arrivals, reclaims, checked, .. } = *options;
+        World { faults, arrivals, reclaims, checked, ..World::new(options.seed, profiles, (memory, cores)) }
+    }
+
+    /// A world in which nothing goes wrong and nobody comes. The first profile holds.
+    fn new(seed: u64, profiles: Vec<Arc<HostProfile>>, (memory, cores): (Bytes, MilliCpu)) -> World {
+        let profile = profiles[0].clone();
         let name = String::from("simulated");
         World {
-            faults: options.faults,
-            memory: options.memory,
-            cores: options.cores,
-            arrivals: options.arrivals,
-            reclaims: options.reclaims,
-            rng: Rng::with_seed(options.seed ^ 0x5eed),
+            faults: Faults::default(),
+            memory,
+            cores,
+            arrivals: 0,
+            reclaims: false,
+            rng: Rng::with_seed(seed ^ 0x5eed),
             now: Instant::BOOT,
             heap: BTreeMap::new(),
             decided: 0,
@@ -205,7 +237,8 @@ impl World {
             down: false,
             store: store::Store::default(),
             engine: engine::Engine::default(),
-            callers: Vec::new(),
+            callers: BTreeMap::new(),
+            last_caller: 0,
             open: BTreeMap::new(),
             last_call: 0,
             last_lease: 0,
@@ -214,19 +247,35 @@ impl World {
             calm: false,
             over: false,
             seen_pools: None,
-            checked: options.checked,
+            checked: true,
             files: 0,
-            profiles: [profile.clone()].into_iter().chain(others).collect(),
+            profiles,
             judge: Judge::new(profile.clone()),
+            play: None,
             report: Report::default(),
             steps: VecDeque::new(),
             profile,
         }
     }
 
+    /// Lives through this; what must not be, or a panic, is what comes back.
+    fn catch(&mut self, played: impl FnOnce(&mut World) -> Result<(), String>) -> Result<(), String> {
+        match catch_unwind(AssertUnwindSafe(|| played(self))) {
+            Ok(done) => done,
+            Err(panic) => Err(match panic.downcast::<String>() {
+                Ok(text) => format!("panicked: {text}"),
+                Err(_) => "panicked".to_owned(),
+            }),
+        }
+    }
+
+    fn broken(&self, what: String, run: String, again: String) -> Broken {
+        Broken { what, run, again, steps: self.steps.iter().map(Step::to_string).collect() }
+    }
+
     // ------------------------------------------------------------ acts
 
-    fn play(&mut self, options: &Options) -> Result<(), String> {
+    fn play_trouble(&mut self, options: &Options) -> Result<(), String> {
         self.prepare(options);
         let end = Instant::BOOT.after(options.trouble);
         self.go_on_until(end, |_| false)?;
@@ -350,7 +399,7 @@ impl World {
 
     fn at(&mut self, at: Instant, happening: Happening) {
         self.decided += 1;
-        self.heap.insert((at, self.decided), happening);
+        self.heap.insert((at, self.decided), Box::new(happening));
     }
 
     fn soon(&mut self, wait: Duration, happening: Happening) {
@@ -376,7 +425,7 @@ impl World {
             self.now = due;
             if next == Some(due) {
                 let (_, happening) = self.heap.pop_first().expect("it was seen just now");
-                self.happen(happening)?;
+                self.happen(*happening)?;
             } else {
                 self.hear(Input::Tick)?;
             }
@@ -416,6 +465,10 @@ impl World {
                 let window = Duration::from_secs(self.rng.u64(0..20));
                 self.ask(Call::Drain(scope, window), Asked::Other);
             }
+            Happening::Comes(stream) => self.come(stream),
+            Happening::Asks(call) => drop(self.ask(call, Asked::Other)),
+            Happening::Takes(memory) => self.hog = memory,
+            Happening::Sleeps(lasting) => self.sleep(lasting),
             Happening::Undrain(scope) if trouble => drop(self.ask(Call::Undrain(scope), Asked::Other)),
             Happening::Reload(number) if trouble => self.reload(number),
             Happening::Stranger if trouble => {

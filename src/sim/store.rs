@@ -13,7 +13,10 @@ use super::callers::{Act, Asked};
 use super::{Happening, World};
 use crate::control::Controller;
 use crate::control::message::{Input, InstanceId, LeaseRecordState, Record, Recovered, Subject};
-use crate::profile::{HostProfile, Template};
+use crate::profile::{HostProfile, PoolName, Template};
+
+/// How many ended leases the disk keeps.
+const KEPT: usize = 10_000;
 
 /// What is on the disk, and what is on its way there.
 #[derive(Debug, Default)]
@@ -26,6 +29,10 @@ pub(super) struct Store {
     queue: VecDeque<Vec<(u64, Record)>>,
     /// What each instance was made from, when it was first written down.
     made: BTreeMap<InstanceId, Template>,
+    /// Leases that have ended, oldest end first.
+    ended: VecDeque<Subject>,
+    /// What the instances were made from that a pool's envelope was learned of.
+    taught: BTreeMap<PoolName, Template>,
     pub(super) full: bool,
 }
 
@@ -34,8 +41,22 @@ impl Store {
         for (number, record) in batch {
             self.last = number;
             match record {
-                Record::Gone(_) | Record::Undrained(_) => drop(self.written.remove(&record.subject())),
-                Record::Lease(_) | Record::Instance(_) | Record::Drain(..) => {
+                Record::Gone(id) => {
+                    self.made.remove(&id);
+                    self.written.remove(&record.subject());
+                }
+                Record::Undrained(_) => drop(self.written.remove(&record.subject())),
+                Record::Lease(lease) if matches!(lease.state, LeaseRecordState::Ended { .. }) => {
+                    let subject = Subject::Lease(lease.id.clone());
+                    self.ended.push_back(subject.clone());
+                    self.written.insert(subject, Record::Lease(lease));
+                    if self.ended.len() > KEPT
+                        && let Some(oldest) = self.ended.pop_front()
+                    {
+                        self.written.remove(&oldest);
+                    }
+                }
+                Record::Lease(_) | Record::Instance(_) | Record::Drain(..) | Record::Envelope(_) => {
                     self.written.insert(record.subject(), record);
                 }
             }
@@ -54,6 +75,12 @@ impl Store {
                     if fits { &mut recovered.instances } else { &mut recovered.outdated }.push(instance);
                 }
                 Record::Drain(scope, drain) => recovered.drains.push((scope, drain)),
+                Record::Envelope(envelope) => {
+                    let pool = profile.pools.get(&envelope.pool);
+                    let fits =
+                        pool.is_some_and(|pool| self.taught.get(&envelope.pool) == Some(&pool.template));
+                    recovered.envelopes.push((envelope, fits));
+                }
                 Record::Gone(_) | Record::Undrained(_) => {}
             }
         }
@@ -73,11 +100,20 @@ impl World {
             {
                 self.store.made.entry(instance.id).or_insert_with(|| made.template.clone());
             }
+            if let Record::Envelope(envelope) = record
+                && let Some(made) = self.controller.spec_of(&envelope.pool)
+            {
+                self.store.taught.insert(envelope.pool.clone(), made.template.clone());
+            }
         }
+        let on_its_way = self.play.is_some() && !self.store.queue.is_empty();
         self.store.queue.push_back(batch);
+        if on_its_way {
+            return; // It comes for all that stands before it.
+        }
         // A disk at work takes its time now and then; longer than this the daemon does not wait for it.
         let wait = match self.rng.u32(0..20) {
-            0 if !self.calm => Duration::from_millis(self.rng.u64(0..2000)),
+            0 if !self.calm && self.play.is_none() => Duration::from_millis(self.rng.u64(0..2000)),
             _ => Duration::from_micros(self.rng.u64(20..2000)),
         };
         self.soon(wait, Happening::Store);
@@ -112,12 +148,13 @@ impl World {
         written.into_iter().for_each(|batch| self.store.write(batch));
         self.store.queue.clear();
         for (at, happening) in std::mem::take(&mut self.heap) {
+            let happening = *happening;
             if let Happening::Engine(id, step) = happening {
                 if let Some(step) = self.outlives(id, step) {
-                    self.heap.insert(at, Happening::Engine(id, step));
+                    self.heap.insert(at, Box::new(Happening::Engine(id, step)));
                 }
             } else if !matches!(happening, Happening::Word(_) | Happening::Listed(_) | Happening::Store) {
-                self.heap.insert(at, happening);
+                self.heap.insert(at, Box::new(happening));
             }
         }
         for (_, open) in std::mem::take(&mut self.open) {

@@ -3,12 +3,16 @@
 
 use std::time::Duration;
 
+use super::engine::Keep;
 use super::{Faults, Happening, OWN, SHOWN, Step, World, unread};
 use crate::control::message::{
-    Engine, HostCpu, HostMemory, Input, InstanceUse, Output, Pressure, Sample, SliceMemory,
+    Ceilings, Engine, HostCpu, HostMemory, Input, InstanceUse, Output, Pressure, Record, Sample, SliceMemory,
 };
 use crate::profile::{Pool, PoolName};
 use crate::quantity::{Bytes, MilliCpu, Permille};
+
+/// How often the daemon lists containers, in seconds; drawn runs do so more often.
+const LIST_EVERY: u64 = 15;
 
 impl World {
     /// How much goes wrong now.
@@ -48,22 +52,23 @@ impl World {
             }
             return Ok(()); // Nobody listens.
         }
-        self.report.steps += 1;
-        // A look that led to nothing makes room for what did.
-        if self.steps.back().is_some_and(|Step(_, input, outputs)| {
-            outputs.is_empty() && matches!(input, Input::Sample(_) | Input::Tick)
-        }) {
-            self.steps.pop_back();
-        } else if self.steps.len() == SHOWN {
-            self.steps.pop_front();
+        if let (Input::HungUp(call), Some(_)) = (&input, &self.play) {
+            self.open.remove(call); // A patience of a workload is longer than any call is on its way.
         }
-        self.judge.hear(self.now, &input);
-        self.steps.push_back(Step(self.now, input.clone(), Vec::new()));
+        self.report.steps += 1;
+        // The whole is held against itself after each word; in a workload, which has many more, at each look.
+        let whole = self.checked && (self.play.is_none() || matches!(input, Input::Sample(_)));
+        if self.checked {
+            self.note_step(&input);
+            self.judge.hear(self.now, &input);
+        }
         self.controller.step(self.now, input);
         self.drain_outputs()?;
         if self.checked {
-            self.controller.check().map_err(|broken| broken.to_string())?;
             self.judge.rest()?;
+        }
+        if whole {
+            self.controller.check().map_err(|broken| broken.to_string())?;
             // All that follows has followed: the same moment again brings nothing.
             self.controller.step(self.now, Input::Tick);
             if let Some(output) = self.controller.poll_output() {
@@ -73,37 +78,60 @@ impl World {
         Ok(())
     }
 
+    fn note_step(&mut self, input: &Input) {
+        // A look that led to nothing makes room for what did.
+        if self.steps.back().is_some_and(|Step(_, input, outputs)| {
+            outputs.is_empty() && matches!(input, Input::Sample(_) | Input::Tick)
+        }) {
+            self.steps.pop_back();
+        } else if self.steps.len() == SHOWN {
+            self.steps.pop_front();
+        }
+        self.steps.push_back(Step(self.now, input.clone(), Vec::new()));
+    }
+
     fn drain_outputs(&mut self) -> Result<(), String> {
         let mut batch = Vec::new();
         while let Some(output) = self.controller.poll_output() {
             self.report.output(self.now, &output);
-            let judged = self.judge.see(&output);
-            match &output {
-                Output::Start { instance, pool, made, deadline } => {
-                    self.order_start(*instance, pool.clone(), made, *deadline);
-                }
-                Output::Stop { instance, .. } => self.order_stop(*instance),
-                Output::Probe { instance, .. } => self.order_probe(*instance),
-                Output::Reclaim(id) => self.take_back(*id),
-                Output::Ceilings(ceilings) => {
-                    let refused = self.one_in(100).then(|| "permission denied".to_owned());
-                    self.word(Input::Ceilings(refused.map_or(Ok(*ceilings), Err)));
-                }
-                Output::Reply(call, reply) => self.take_reply(*call, reply),
-                Output::Adopt { instance, .. } => self.order_adopt(*instance),
-                Output::Record(number, record) => batch.push((*number, record.clone())),
-                Output::Tell(_) => {}
+            if self.checked {
+                let judged = self.judge.see(&output);
+                self.steps.back_mut().expect("a step is being made").2.push(output.clone());
+                judged?;
             }
-            self.steps.back_mut().expect("a step is being made").2.push(output);
-            let started = match self.steps.back().and_then(|Step(_, _, outputs)| outputs.last()) {
-                Some(Output::Start { pool, made, .. }) => self.count_containers(pool, made),
-                Some(_) | None => Ok(()),
-            };
-            judged?;
-            started?;
+            self.carry_out(output, &mut batch)?;
         }
         self.give_out(batch);
         Ok(())
+    }
+
+    fn carry_out(&mut self, output: Output, batch: &mut Vec<(u64, Record)>) -> Result<(), String> {
+        match output {
+            Output::Start { instance, pool, made, deadline } => {
+                self.order_start(instance, pool.clone(), &made, deadline);
+                if self.checked {
+                    self.count_containers(&pool, &made)?;
+                }
+            }
+            Output::Stop { instance, .. } => self.order_stop(instance),
+            Output::Probe { instance, .. } => self.order_probe(instance),
+            Output::Reclaim(id) => self.take_back(id),
+            Output::Ceilings(ceilings) => self.set_ceilings(ceilings),
+            Output::Reply(call, reply) => self.take_reply(call, &reply),
+            Output::Adopt { instance, .. } => self.order_adopt(instance),
+            Output::Record(number, record) => batch.push((number, record)),
+            Output::Tell(event) => self.take_event(&event),
+        }
+        Ok(())
+    }
+
+    fn set_ceilings(&mut self, ceilings: Ceilings) {
+        if let Some(play) = &mut self.play {
+            play.ceiling = Some(ceilings.memory);
+            return self.word(Input::Ceilings(Ok(ceilings)));
+        }
+        let refused = self.one_in(100).then(|| "permission denied".to_owned());
+        self.word(Input::Ceilings(refused.map_or(Ok(ceilings), Err)));
     }
 
     /// As the engine has them: no start makes more containers of a pool than it may have, whatever got lost.
@@ -123,13 +151,20 @@ impl World {
         }
         let every = if self.calm { 3000 } else { 1000 };
         self.soon(Duration::from_millis(every), Happening::Look);
+        self.engine.keeps.values_mut().for_each(Keep::grow);
+        if self.play.is_some() {
+            return self.look_at_machine();
+        }
         let unreadable = self.faults().unread;
         let mut used = OWN.saturating_add(self.hog);
         // What outlived its container is little, and goes in the end.
         let mut hard = if self.calm { Bytes::ZERO } else { Bytes::mib(self.rng.u64(0..8)) };
         let mut instances = std::collections::BTreeMap::new();
-        for (id, keep) in &mut self.engine.keeps {
-            let Some(held) = keep.look() else { continue };
+        for (id, keep) in &self.engine.keeps {
+            if !keep.runs() {
+                continue;
+            }
+            let held = keep.held();
             used = used.saturating_add(held);
             hard = hard.saturating_add(held);
             let draw = self.rng.u32(0..1000);
@@ -171,7 +206,14 @@ impl World {
             self.soon(Duration::from_secs(1), Happening::List);
             return self.word(Input::Engine(Engine::Unreachable("connection refused".into())));
         }
-        self.soon(Duration::from_secs(if self.calm { 10 } else { 5 }), Happening::List);
+        let every = if self.play.is_some() {
+            LIST_EVERY
+        } else if self.calm {
+            10
+        } else {
+            5
+        };
+        self.soon(Duration::from_secs(every), Happening::List);
         let listing = self.listing();
         self.word(Input::Engine(Engine::Reachable));
         // An engine at work lets a listing wait: what it says is as old as the question.

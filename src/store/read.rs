@@ -8,8 +8,8 @@ use rusqlite::{Row, params};
 
 use super::clock::Moment;
 use super::file::{Store, StoreError};
-use super::row::{DrainText, InstanceText, Kept, KeptInstance, LeaseText, VERSION, read_scope};
-use crate::control::message::{DrainRecord, InstanceId, LeaseRecord, Scope};
+use super::row::{DrainText, EnvelopeText, InstanceText, Kept, KeptInstance, LeaseText, VERSION, read_scope};
+use crate::control::message::{DrainRecord, EnvelopeRecord, InstanceId, LeaseRecord, Scope};
 use crate::quantity::Instant;
 
 /// Ended leases are asked about for ten minutes; what ended earlier is history.
@@ -28,6 +28,8 @@ pub struct Found {
     pub instances: Vec<Kept<KeptInstance>>,
     /// Drains.
     pub drains: Vec<Kept<(Scope, DrainRecord)>>,
+    /// What was learned of each pool, and the hash of the template that it was learned of.
+    pub envelopes: Vec<(EnvelopeRecord, String)>,
     /// Rows that did not read and were moved aside: what each was, and what was wrong.
     pub damaged: Vec<String>,
 }
@@ -90,8 +92,14 @@ impl Store {
             found.drains.push(drain(row, now)?);
             Ok(())
         })?;
+        let sql = "SELECT rowid, id, template, boot, at_ns, wall_ms, version, body FROM envelope";
+        self.read_table("envelope", sql, &mut aside, |row| {
+            found.envelopes.push(envelope(row, now)?);
+            Ok(())
+        })?;
         let sql = "SELECT max(coalesce((SELECT max(number) FROM lease), 0), \
-                   coalesce((SELECT max(number) FROM instance), 0), coalesce((SELECT max(number) FROM drain), 0))";
+                   coalesce((SELECT max(number) FROM instance), 0), coalesce((SELECT max(number) FROM drain), 0), \
+                   coalesce((SELECT max(number) FROM envelope), 0))";
         let last: i64 = self.connection.query_row(sql, [], |row| row.get(0)).unwrap_or_default();
         found.last = u64::try_from(last).unwrap_or_default();
         found
@@ -166,6 +174,11 @@ fn drain(row: &Row<'_>, now: &Moment) -> Result<Kept<(Scope, DrainRecord)>, Stri
     let written = moment(row)?;
     let record = body::<DrainText>(row)?.record(&written, now);
     Ok(Kept { record: (scope, record), written })
+}
+
+fn envelope(row: &Row<'_>, now: &Moment) -> Result<(EnvelopeRecord, String), String> {
+    let (pool, template) = (text(row, "id")?, text(row, "template")?);
+    Ok((body::<EnvelopeText>(row)?.record(&pool, &moment(row)?, now), template))
 }
 
 fn moment(row: &Row<'_>) -> Result<Moment, String> {

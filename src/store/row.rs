@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 use super::clock::Moment;
 use super::end::EndText;
 use crate::control::message::{
-    DrainRecord, End, InstanceId, InstanceRecord, InstanceRecordState, LeaseId, LeaseRecord,
-    LeaseRecordState, LimitsRecord, Made, Process, Scope, Tenant,
+    DrainRecord, End, EnvelopeRecord, InstanceId, InstanceRecord, InstanceRecordState, LeaseId, LeaseRecord,
+    LeaseRecordState, LimitsRecord, Made, PeakWeight, Process, Scope, Tenant,
 };
 use crate::profile::{ClassName, Kind, OnPressure, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
@@ -105,6 +105,16 @@ enum LifeText {
 pub(super) struct DrainText {
     since_ns: u64,
     deadline_ns: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(super) struct EnvelopeText {
+    usual: u64,
+    former: u64,
+    lives: u32,
+    at_ns: u64,
+    /// Tenant, bucket, and the weights of whole and of cut lives.
+    weights: Vec<(Option<String>, u8, u64, u64)>,
 }
 
 /// The columns of a lease that are there for people, and for finding what must not be lent again.
@@ -312,5 +322,36 @@ impl DrainText {
     pub(super) fn record(&self, written: &Moment, now: &Moment) -> DrainRecord {
         let time = |nanos| written.carry(Instant::from_nanos(nanos), now);
         DrainRecord { since: time(self.since_ns), deadline: time(self.deadline_ns) }
+    }
+}
+
+impl EnvelopeText {
+    pub(super) fn of(record: &EnvelopeRecord) -> EnvelopeText {
+        let weights = record.weights.iter().map(|weight| {
+            let tenant = weight.tenant.as_ref().map(ToString::to_string);
+            (tenant, weight.bucket, weight.whole, weight.cut)
+        });
+        EnvelopeText {
+            usual: record.usual.get(),
+            former: record.former.get(),
+            lives: record.lives,
+            at_ns: record.at.as_nanos(),
+            weights: weights.collect(),
+        }
+    }
+
+    pub(super) fn record(self, pool: &str, written: &Moment, now: &Moment) -> EnvelopeRecord {
+        let weights = self.weights.into_iter().map(|(tenant, bucket, whole, cut)| {
+            let tenant = tenant.map(|name| Tenant(name.into()));
+            PeakWeight { tenant, bucket, whole, cut }
+        });
+        EnvelopeRecord {
+            pool: PoolName::new(pool),
+            usual: Bytes::new(self.usual),
+            former: Bytes::new(self.former),
+            lives: self.lives,
+            at: written.carry(Instant::from_nanos(self.at_ns), now),
+            weights: weights.collect(),
+        }
     }
 }

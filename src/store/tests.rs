@@ -9,9 +9,9 @@ use tempfile::TempDir;
 use super::clock::Moment;
 use super::{Batch, Entry, Outcome, Store, StoreError, Writer};
 use crate::control::message::{
-    Cancelled, Deadline, DrainRecord, End, Exit, Failure, InstanceId, InstanceRecord, InstanceRecordState,
-    Interruption, LeaseId, LeaseRecord, LeaseRecordState, LimitsRecord, Made, Process, Record, Scope, Tenant,
-    Why,
+    Cancelled, Deadline, DrainRecord, End, EnvelopeRecord, Exit, Failure, InstanceId, InstanceRecord,
+    InstanceRecordState, Interruption, LeaseId, LeaseRecord, LeaseRecordState, LimitsRecord, Made,
+    PeakWeight, Process, Record, Scope, Tenant, Why,
 };
 use crate::profile::{ClassName, Kind, OnPressure, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
@@ -150,9 +150,22 @@ fn what_is_written_is_read_again() {
     let records = leases.iter().map(|lease| Record::Lease(Box::new(lease.clone())));
     let records = records.chain(instances.iter().cloned().map(Record::Instance));
     let records = records.chain(scopes.iter().map(|scope| Record::Drain(scope.clone(), drain)));
+    let envelope = EnvelopeRecord {
+        pool: PoolName::new("python"),
+        usual: Bytes::mib(5),
+        former: Bytes::mib(4),
+        lives: 12,
+        at: at(3),
+        weights: vec![
+            PeakWeight { tenant: None, bucket: 3, whole: 5, cut: 0 },
+            PeakWeight { tenant: Some(Tenant("ann".into())), bucket: 63, whole: 0, cut: 6 },
+        ],
+    };
+    let records = records.chain([Record::Envelope(envelope.clone())]);
     store.write(&batch(records), &now()).unwrap();
 
     let found = store.read(&now()).unwrap();
+    assert_eq!(found.envelopes, [(envelope, "hash".into())]);
     let mut read: Vec<_> = found.leases.into_iter().map(|kept| kept.record).collect();
     read.sort_by(|one, other| one.id.cmp(&other.id));
     leases.sort_by(|one, other| one.id.cmp(&other.id));
@@ -161,7 +174,7 @@ fn what_is_written_is_read_again() {
     assert!(read.iter().all(|kept| kept.template == "hash"));
     assert_eq!(read.into_iter().map(|kept| kept.record).collect::<Vec<_>>(), instances);
     assert_eq!(found.drains.into_iter().map(|kept| kept.record.0).collect::<Vec<_>>(), scopes);
-    assert_eq!((found.last, found.damaged), (leases.len() as u64 + 5, Vec::new()));
+    assert_eq!((found.last, found.damaged), (leases.len() as u64 + 6, Vec::new()));
 
     let gone = instances.iter().map(|instance| Record::Gone(instance.id));
     let rest = gone.chain(scopes.into_iter().map(Record::Undrained));
@@ -279,7 +292,7 @@ fn the_words_of_a_version_are_these() {
     drain, host_lost, pool_removed, pressure
     queue_full, wait_expired, host_draining, pool_draining, pool_removed, never_fits, memory_promised, memory_available, cpu, max_instances, tenant_limit, held_back, starts, backoff, no_telemetry, engine_unreachable, not_recorded, under_pressure, cpu_pressure, recovering
     ");
-    assert_eq!(super::file::MIGRATIONS.len(), 2);
+    assert_eq!(super::file::MIGRATIONS.len(), 3);
 }
 
 /// The file's pages but the first are overwritten, and nothing of them is in memory.

@@ -13,7 +13,9 @@ use rusqlite::{Connection, params};
 
 use super::clock::{self, Moment};
 use super::file::{Store, StoreError, is_damage, is_full};
-use super::row::{DrainText, InstanceText, LeaseText, VERSION, instance_state, lease_columns, scope_name};
+use super::row::{
+    DrainText, EnvelopeText, InstanceText, LeaseText, VERSION, instance_state, lease_columns, scope_name,
+};
 use crate::control::message::{Record, Scope, Subject};
 use crate::quantity::Instant;
 
@@ -234,7 +236,11 @@ fn commit(connection: &mut Connection, batch: &Batch, now: &Moment) -> rusqlite:
 fn has_ended(record: &Record) -> bool {
     match record {
         Record::Lease(lease) => lease_columns(lease).ended,
-        Record::Instance(_) | Record::Gone(_) | Record::Drain(..) | Record::Undrained(_) => false,
+        Record::Instance(_)
+        | Record::Gone(_)
+        | Record::Drain(..)
+        | Record::Undrained(_)
+        | Record::Envelope(_) => false,
     }
 }
 
@@ -290,6 +296,12 @@ fn put(connection: &Connection, entry: &Entry, now: &Moment) -> rusqlite::Result
             connection.prepare_cached(sql)?.execute(row)?;
         }
         Record::Undrained(scope) => undrain(connection, scope)?,
+        Record::Envelope(envelope) => {
+            let sql = "INSERT OR REPLACE INTO envelope VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)";
+            let body = json(&EnvelopeText::of(envelope));
+            let row = params![envelope.pool.as_str(), entry.template, number, boot, at, wall, VERSION, body];
+            connection.prepare_cached(sql)?.execute(row)?;
+        }
     }
     Ok(())
 }

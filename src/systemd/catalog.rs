@@ -166,7 +166,7 @@ messages! {
         "The host is short of memory: @STOKER_HAVE@ bytes are available, @STOKER_NEED@ must remain, and this\n\
          instance holds @STOKER_HELD@. The order is: `refill` and `surplus`, `stock` (nobody uses them),\n\
          `past_promise` (a lease that lives on renewals), `interruptible` (the pool says `on_pressure =\n\
-         \"interrupt\"`), and at the critical level `outgrown` (the lease furthest above its `memory_expect`);\n\
+         \"interrupt\"`), and at the critical level `outgrown` (the lease furthest above its envelope);\n\
          leases of class interactive come last.";
     /// The ceilings stand.
     CEILINGS_STAND = "3fba76eed9932e96081b22234930dfc5", "All containers together have a hard limit",

@@ -12,6 +12,7 @@
 //! relief.rs   from the kernel's word of memory pressure to the first action
 //! daemon.rs   stokerd itself with warm instances
 //! recover.rs  stokerd again after SIGKILL, with a hundred containers
+//! simulate.rs a lease in virtual time
 //! process.rs  processor time and memory of processes, from /proc
 //! ```
 //!
@@ -25,6 +26,7 @@ mod look;
 mod process;
 mod recover;
 mod relief;
+mod simulate;
 #[path = "../stage/mod.rs"]
 mod stage;
 
@@ -92,6 +94,7 @@ async fn measure(stage: &Stage) -> anyhow::Result<Vec<Figure>> {
         ("lend", measured("lend", lend::figures(stage)).await),
         ("journal", measured("journal", journal::figures(&journal)).await),
         ("recover", measured("recover", recover::figures(stage)).await),
+        ("simulate", measured("simulate", async { simulate::figures() }).await),
     ] {
         match measured {
             Ok(some) => figures.extend(some),

@@ -267,6 +267,8 @@ impl Stage {
                     if fits { &mut recovered.instances } else { &mut recovered.outdated }.push(instance);
                 }
                 Record::Drain(scope, drain) => recovered.drains.push((scope, drain)),
+                // A scenario that changes a template and restarts has taught nothing before.
+                Record::Envelope(envelope) => recovered.envelopes.push((envelope, true)),
                 Record::Gone(_) | Record::Undrained(_) => {}
             }
         }

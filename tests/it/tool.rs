@@ -28,6 +28,7 @@ fn settings(host: &Host) -> insta::Settings {
 async fn busy() -> Option<(Host, String, Said)> {
     let host = Host::with(&format!("{SANDBOX}max_instances = 1{BROWSER}")).await?;
     host.until_warm("browser", 1).await;
+    host.until_warm("sandbox", 1).await;
     let lease = host.acquire("sandbox").await.id;
     let queued = host.ctl(&["acquire", "sandbox", "--async"]).await;
     host.until_pool("sandbox", |pool| pool.blocked_by.is_some() && pool.unmeasured == 0).await;
@@ -91,23 +92,30 @@ async fn how_one_thing_looks() {
         ! sandbox: the oldest request has waited <time>
         "#);
         insta::assert_snapshot!(pool.whole(), @r#"
-         name: sandbox
-         kind: sandbox
-         image: stoker/tiny:latest
-         starting: 0
-         warm: 0
-         stock: 1
-         leased: 1
-         stopping: 0
-         stuck: 0
-         queued: 1
-         oldest_wait: <time>
-         outdated: 0
-        max_instances: 1
-         memory: <size>
-         unmeasured: 0
-         promised: <size>
-         blocked_by: max_instances is reached: 1 of 1, those being stopped included
+          name: sandbox
+          kind: sandbox
+          image: stoker/tiny:latest
+          starting: 0
+          warm: 0
+          stock: 1
+          leased: 1
+          stopping: 0
+          stuck: 0
+          queued: 1
+          oldest_wait: <time>
+          outdated: 0
+         max_instances: 1
+          memory: <size>
+          unmeasured: 0
+          envelope: <size>
+        envelope_lives: 0
+         memory_expect: <size>
+          promised: <size>
+          blocked_by: max_instances is reached: 1 of 1, those being stopped included
+
+        CLASS  WAITING  LEASED  GUARANTEED  HOLD BACK  ASKED  GRANTED  WAITED  REFUSED  LEFT  ENDED  WAIT P50  WAIT P95
+        batch  0  0  0  0  0  0  0  0
+        interactive  1  1  0  0  2  1  0  0  <time>  <time>
         "#);
         insta::assert_snapshot!(lease.whole(), @r#"
           id: <lease>
@@ -273,25 +281,26 @@ fn how_the_help_looks() {
     Usage: stokerctl [OPTIONS] <COMMAND>
 
     Commands:
-      status   The host, its pools and the leases that live
-      ready    Whether every pool has its smallest stock
-      acquire  Lend an instance; prints the lease's name
-      release  Give leases back: their instances are destroyed
-      cancel   Take leases back, whether they wait or execute
-      renew    Let a lease live at least so long from now
-      leases   All leases, ended ones of the last ten minutes included
-      pools    All pools
-      explain  Why a pool has what it has: demand and stock in numbers, and what bounds its next start
-      show     Everything about one lease or one pool
-      exec     Run a command in a lease's instance, and end with its exit code
-      forward  Reach a port of a lease's instance at a local address, until Ctrl-C or the lease's end
-      logs     What the journal has of a lease, a pool or an instance (journalctl)
-      drain    Take no new work, let running leases end within a window, then reclaim
-      undrain  Take work again
-      reload   Have stokerd read its profile anew; shows what has changed
-      reap     End what is past its deadline while stokerd is down; says nothing where nothing is
-      profile  Host profiles
-      help     Print this message or the help of the given subcommand(s)
+      status    The host, its pools and the leases that live
+      ready     Whether every pool has its smallest stock
+      acquire   Lend an instance; prints the lease's name
+      release   Give leases back: their instances are destroyed
+      cancel    Take leases back, whether they wait or execute
+      renew     Let a lease live at least so long from now
+      leases    All leases, ended ones of the last ten minutes included
+      pools     All pools
+      explain   Why a pool has what it has: demand and stock in numbers, and what bounds its next start
+      show      Everything about one lease or one pool
+      exec      Run a command in a lease's instance, and end with its exit code
+      forward   Reach a port of a lease's instance at a local address, until Ctrl-C or the lease's end
+      logs      What the journal has of a lease, a pool or an instance (journalctl)
+      drain     Take no new work, let running leases end within a window, then reclaim
+      undrain   Take work again
+      reload    Have stokerd read its profile anew; shows what has changed
+      reap      End what is past its deadline while stokerd is down; says nothing where nothing is
+      simulate  Try a host profile with a workload, in virtual time and without a daemon
+      profile   Host profiles
+      help      Print this message or the help of the given subcommand(s)
 
     Options:
           --socket <PATH>  Where stokerd serves [env: STOKER_SOCKET=] [default: /run/stoker.sock]
@@ -306,7 +315,7 @@ fn how_the_help_looks() {
         4  there is no such lease, pool or class, or the lease has ended
        69  stokerd cannot be reached
        75  refused for now: a limit, a drain or the wait; trying again later may help
-       78  the host profile has mistakes, or is not there
+       78  the host profile or a workload has mistakes, or the profile is not there
       exec has codes of its own, see `stokerctl exec --help`
     "#);
     insta::assert_snapshot!(acquire.whole(), @r#"

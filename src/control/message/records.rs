@@ -22,6 +22,8 @@ pub enum Record {
     Drain(Scope, DrainRecord),
     /// A drain that was taken back.
     Undrained(Scope),
+    /// What the lives of a pool's instances have taught.
+    Envelope(EnvelopeRecord),
 }
 
 /// What a record is about: a newer one of the same subject replaces it.
@@ -33,6 +35,8 @@ pub enum Subject {
     Instance(InstanceId),
     /// A drain.
     Drain(Scope),
+    /// What a pool's instances need.
+    Envelope(PoolName),
 }
 
 /// A lease as it is written down.
@@ -178,6 +182,36 @@ pub struct DrainRecord {
     pub deadline: Instant,
 }
 
+/// What was learned of the memory that instances of a pool's newest template need.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnvelopeRecord {
+    /// The pool.
+    pub pool: PoolName,
+    /// The envelope when this was written.
+    pub usual: Bytes,
+    /// What was learned before, of an older template or long ago.
+    pub former: Bytes,
+    /// How many lives have taught it.
+    pub lives: u32,
+    /// When the weights were as they are.
+    pub at: Instant,
+    /// Where past lives peaked.
+    pub weights: Vec<PeakWeight>,
+}
+
+/// How much lives weigh that peaked alike; a life that has just ended weighs a million.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PeakWeight {
+    /// Whose they were; `None` for the many who had few.
+    pub tenant: Option<Tenant>,
+    /// Eighths of a doubling up to the kernel's limit, which is 63.
+    pub bucket: u8,
+    /// Of lives that ran to their own end.
+    pub whole: u64,
+    /// Of lives that were cut short.
+    pub cut: u64,
+}
+
 /// All that an earlier daemon of this host wrote down; the first word that a controller hears.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Recovered {
@@ -193,6 +227,8 @@ pub struct Recovered {
     pub outdated: Vec<InstanceRecord>,
     /// Drains of this boot.
     pub drains: Vec<(Scope, DrainRecord)>,
+    /// What was learned of each pool, and whether of the template that it has now.
+    pub envelopes: Vec<(EnvelopeRecord, bool)>,
 }
 
 impl Record {
@@ -202,6 +238,7 @@ impl Record {
             Record::Lease(lease) => Subject::Lease(lease.id.clone()),
             Record::Instance(InstanceRecord { id, .. }) | Record::Gone(id) => Subject::Instance(*id),
             Record::Drain(scope, _) | Record::Undrained(scope) => Subject::Drain(scope.clone()),
+            Record::Envelope(envelope) => Subject::Envelope(envelope.pool.clone()),
         }
     }
 
@@ -213,7 +250,11 @@ impl Record {
                 LeaseRecordState::Queued { .. } | LeaseRecordState::Ended { .. } => true,
                 LeaseRecordState::Executing { .. } => false,
             },
-            Record::Instance(_) | Record::Gone(_) | Record::Drain(..) | Record::Undrained(_) => false,
+            Record::Instance(_)
+            | Record::Gone(_)
+            | Record::Drain(..)
+            | Record::Undrained(_)
+            | Record::Envelope(_) => false,
         }
     }
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    CeilingsView, Engine, Exit, HostCpu, HostMemory, InstanceId, LeaseId, Pressure, PressureView,
-    SliceMemory, Tenant, Why,
+    CeilingsView, ClassTally, Engine, Exit, Histogram, HostCpu, HostMemory, InstanceId, LeaseId, Pressure,
+    PressureView, SliceMemory, Tenant, Why,
 };
 use crate::profile::{ClassName, Kind, PoolName};
 use crate::quantity::{Bytes, Instant};
@@ -162,10 +162,22 @@ pub struct PoolView {
     pub removed: bool,
     /// `max_instances`.
     pub max_instances: u32,
+    /// Its classes.
+    pub classes: Vec<ClassView>,
+    /// Starts that were ordered since the daemon began, and how many of them failed.
+    pub starts: (u64, u64),
+    /// How long those took that became ready.
+    pub took: Histogram,
     /// What its instances hold, those that could be measured.
     pub memory: Bytes,
     /// Instances of which that is not known.
     pub unmeasured: u32,
+    /// What one instance is expected to need: learned from past lives, or declared.
+    pub envelope: Bytes,
+    /// How many lives have taught that.
+    pub lives: u32,
+    /// `memory_expect`: what is declared.
+    pub memory_expect: Bytes,
     /// What its instances are counted with.
     pub promised: Bytes,
     /// The drain it is under.
@@ -174,6 +186,23 @@ pub struct PoolView {
     pub blocked_by: Option<Why>,
     /// What this was seen at.
     pub seen_at: Instant,
+}
+
+/// One class of a pool as operators see it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClassView {
+    /// Its name.
+    pub class: ClassName,
+    /// How many wait.
+    pub waiting: u32,
+    /// How many have a slot.
+    pub leased: u32,
+    /// Slots that are guaranteed to it.
+    pub guaranteed: u32,
+    /// Slots that are lent to no other class.
+    pub hold_back: u32,
+    /// What has happened since the daemon began.
+    pub tally: ClassTally,
 }
 
 /// A drain as operators see it.

@@ -313,7 +313,7 @@ pub const KEYS: &[Key] = &[
         name: "memory_expect",
         range: Range::Size(Bytes::mib(1), MOST_MEMORY),
         usual: Usual::ByKind { browser: Some("\"1GiB\""), sandbox: Some("\"512MiB\"") },
-        meaning: "What one instance is expected to need at its peak; at most memory_max.",
+        meaning: "What one instance is expected to need at its peak, until 10 lives that worked have shown it; at most memory_max.",
         reason: "The default is memory_max: without a figure the worst case is the only safe one.",
     },
     Key {
@@ -517,7 +517,7 @@ pub const KEYS: &[Key] = &[
         range: Range::Word(&["keep", "interrupt"]),
         usual: both("\"keep\""),
         meaning: "What becomes of its leases when the host is short of memory: they go on, or may be interrupted after all that is warm.",
-        reason: "Work that is under way is what the host is there for. At the critical level one that holds more than memory_expect may go all the same.",
+        reason: "Work that is under way is what the host is there for. At the critical level one that holds more than its envelope may go all the same.",
     },
     Key {
         table: POOL,

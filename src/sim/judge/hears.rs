@@ -48,8 +48,8 @@ impl Judge {
             Input::Active(lease, at) => self.touch(lease, *at),
             Input::Call(call, asked) => self.hear_call(*call, asked),
             Input::HungUp(call) => {
-                for known in self.leases.values_mut().filter(|known| known.call == *call) {
-                    known.left = true;
+                if let Some(lease) = self.asked.get(call).cloned() {
+                    self.mark(&lease, |known| known.left = true);
                 }
                 self.calls.remove(call); // One that is handed in later than this is answered to nobody.
             }
@@ -112,6 +112,7 @@ impl Judge {
                     left: false,
                     overran: false,
                 };
+                self.asked.insert(call, request.lease.clone());
                 self.leases.insert(request.lease.clone(), known);
             }
             Call::Renew(id, by) => {
@@ -131,6 +132,7 @@ impl Judge {
                 if !self.has_pool(pool) => {}
             Call::Drain(scope, window) | Call::DrainForNow(scope, window) => {
                 self.drains.insert(scope.clone(), now.after(*window));
+                self.live.clone().iter().for_each(|id| self.watch(id));
             }
             Call::Reload(profile) => self.hear_reload(profile),
             Call::Undrain(scope) => drop(self.drains.remove(scope)),
@@ -164,10 +166,14 @@ impl Judge {
 
     fn touch(&mut self, id: &LeaseId, at: Instant) {
         if self.executing(id).is_some() {
+            let first = !self.leases[id].used;
             self.mark(id, |known| {
                 known.used = true;
                 known.active_at = known.active_at.max(at);
             });
+            if first {
+                self.watch(id); // The idle time may be shorter than that for the first use.
+            }
         }
     }
 }

@@ -4,13 +4,16 @@
 //! and says what must not be: an instance lent twice, an answer that is missing or one too many, a start
 //! beyond a limit or into the unknown, an end without its cause, a lease that outlives its deadlines, something
 //! said before it was written.
+//!
+//! What is over is remembered for a while, since late words and a crash come back to it, and then forgotten: what a word
+//! costs here does not grow with the run.
 
 mod hears;
 mod relief;
 mod restarts;
 mod sees;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -25,6 +28,9 @@ const BELIEVED: Duration = Duration::from_secs(10);
 /// What an instance costs beside its own memory.
 const OVERHEAD: Bytes = Bytes::mib(10);
 
+/// What is over is remembered for so long: longer than the controller does, and than a disk is full.
+const REMEMBER: Duration = Duration::from_secs(1200);
+
 type Found = Result<(), String>;
 
 /// The judge's books.
@@ -36,15 +42,32 @@ pub(super) struct Judge {
     memory: Option<(HostMemory, Instant)>,
     cores: Option<(MilliCpu, Instant)>,
     instances: BTreeMap<InstanceId, Seen>,
+    /// Those of them that are not gone.
+    there: BTreeSet<InstanceId>,
     leases: BTreeMap<LeaseId, Known>,
     live: BTreeSet<LeaseId>,
+    /// When each that lives is to be looked at: not later than something is due.
+    watched: BTreeSet<(Instant, LeaseId)>,
+    /// The lease that a call asked for.
+    asked: BTreeMap<CallId, LeaseId>,
+    /// What is over, the oldest first.
+    over: VecDeque<(Instant, Over)>,
     /// Unanswered calls, and when they were heard.
     calls: BTreeMap<CallId, Instant>,
     drains: BTreeMap<Scope, Instant>,
     strangers: BTreeMap<InstanceId, Instant>,
+    /// Leases that were granted, by pool.
+    grants: BTreeMap<PoolName, u32>,
     books: relief::Books,
     /// The last record that was said to be written.
     written: u64,
+}
+
+/// Something that may be forgotten after a while.
+#[derive(Debug)]
+enum Over {
+    Lease(LeaseId),
+    Instance(InstanceId),
 }
 
 /// An instance that was ordered.
@@ -109,11 +132,16 @@ impl Judge {
             memory: None,
             cores: None,
             instances: BTreeMap::new(),
+            there: BTreeSet::new(),
             leases: BTreeMap::new(),
             live: BTreeSet::new(),
+            watched: BTreeSet::new(),
+            asked: BTreeMap::new(),
+            over: VecDeque::new(),
             calls: BTreeMap::new(),
             drains: BTreeMap::new(),
             strangers: BTreeMap::new(),
+            grants: BTreeMap::new(),
             books: relief::Books::default(),
             written: 0,
         }
@@ -121,8 +149,46 @@ impl Judge {
 
     /// Whether there is such a pool, be it that only something is left of it.
     fn has_pool(&self, pool: &PoolName) -> bool {
-        let left = || self.instances.values().any(|seen| !seen.gone && seen.pool == *pool);
+        let left = || self.there().any(|seen| seen.pool == *pool);
         self.profile.pools.contains_key(pool) || left()
+    }
+
+    /// All instances that are not gone.
+    fn there(&self) -> impl Iterator<Item = &Seen> {
+        self.there.iter().map(|id| &self.instances[id])
+    }
+
+    /// Nothing of this instance is left, as far as it was said.
+    fn bury(&mut self, id: InstanceId) {
+        if let Some(seen) = self.instances.get_mut(&id) {
+            seen.gone = true;
+            self.there.remove(&id);
+            self.over.push_back((self.now, Over::Instance(id)));
+        }
+    }
+
+    /// Forgets what has been over for long.
+    fn forget(&mut self) {
+        while let Some((at, _)) = self.over.front()
+            && self.now.since(*at) > REMEMBER
+            && let Some((_, over)) = self.over.pop_front()
+        {
+            match over {
+                // A crash may have brought it back.
+                Over::Instance(id) if !self.there.contains(&id) => drop(self.instances.remove(&id)),
+                Over::Lease(id) if !self.live.contains(&id) => {
+                    if let Some(known) = self.leases.remove(&id) {
+                        self.asked.remove(&known.call);
+                    }
+                }
+                Over::Instance(_) | Over::Lease(_) => {}
+            }
+        }
+    }
+
+    /// Whether this lease is over; one that is forgotten is.
+    fn has_ended(&self, lease: &LeaseId) -> bool {
+        self.leases.get(lease).is_none_or(|known| known.ended)
     }
 
     /// Whether nothing that was ordered is left, and no lease goes on.
@@ -132,7 +198,7 @@ impl Judge {
 
     /// What goes on still, for a message.
     pub(super) fn unrest(&self) -> String {
-        let there: Vec<_> = self.instances.iter().filter(|(_, seen)| !seen.gone).collect();
+        let there: Vec<_> = self.there.iter().map(|id| (id, &self.instances[id])).collect();
         format!("leases {:?}, calls {:?}, instances {there:?}", self.live, self.calls)
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::relief::Books;
-use super::{Found, Judge};
+use super::{Found, Judge, Over};
 use crate::control::message::{
     InstanceId, InstanceRecordState, LeaseId, LeaseRecord, LeaseRecordState, Record, Scope, Subject,
 };
@@ -26,7 +26,11 @@ impl Judge {
             .values()
             .filter_map(|record| match record {
                 Record::Lease(lease) => Some((&lease.id, &**lease)),
-                Record::Instance(_) | Record::Gone(_) | Record::Drain(..) | Record::Undrained(_) => None,
+                Record::Instance(_)
+                | Record::Gone(_)
+                | Record::Drain(..)
+                | Record::Undrained(_)
+                | Record::Envelope(_) => None,
             })
             .collect();
         self.live.clear();
@@ -40,7 +44,11 @@ impl Judge {
             .values()
             .filter_map(|record| match record {
                 Record::Drain(scope, drain) => Some((scope.clone(), drain.deadline)),
-                Record::Lease(_) | Record::Instance(_) | Record::Gone(_) | Record::Undrained(_) => None,
+                Record::Lease(_)
+                | Record::Instance(_)
+                | Record::Gone(_)
+                | Record::Undrained(_)
+                | Record::Envelope(_) => None,
             })
             .collect();
         Ok(())
@@ -50,10 +58,10 @@ impl Judge {
     pub(in crate::sim) fn begin(&mut self, now: Instant, profile: &Arc<HostProfile>) {
         self.now = now;
         self.profile = profile.clone();
-        let left = |pool: &PoolName| self.instances.values().any(|seen| !seen.gone && seen.pool == *pool);
+        let left: std::collections::BTreeSet<PoolName> = self.there().map(|seen| seen.pool.clone()).collect();
         self.drains.retain(|scope, _| match scope {
             Scope::Host => true,
-            Scope::Pool(pool) => profile.pools.contains_key(pool) || left(pool),
+            Scope::Pool(pool) => profile.pools.contains_key(pool) || left.contains(pool),
         });
         for seen in self.instances.values_mut().filter(|seen| !seen.gone && !seen.older) {
             match profile.pools.get(&seen.pool) {
@@ -63,8 +71,9 @@ impl Judge {
                 Some(_) | None => seen.older = true,
             }
         }
-        for id in &self.live {
-            self.leases.get_mut(id).expect("what lives is known").active_at = now;
+        for id in self.live.clone() {
+            self.leases.get_mut(&id).expect("what lives is known").active_at = now;
+            self.watch(&id);
         }
         // What was written down is taken to be there.
         for seen in self.instances.values_mut().filter(|seen| !seen.gone) {
@@ -90,13 +99,18 @@ impl Judge {
                 (known.used, known.ended) = (false, false);
                 self.live.insert(id.clone());
             }
-            Some(LeaseRecordState::Ended { .. }) => known.ended = true,
+            Some(LeaseRecordState::Ended { .. }) => {
+                known.ended = true;
+                self.over.push_back((self.now, Over::Lease(id.clone())));
+            }
             None => {
                 // One that waits on its caller's connection has ended with it.
                 if known.told && !known.ended {
                     return Err(format!("{id} was told and is forgotten: {known:?}"));
                 }
                 known.ended = true;
+                self.over.push_back((self.now, Over::Lease(id.clone())));
+                let known = &self.leases[id];
                 if let Some((instance, _)) = known.granted {
                     self.unlend(instance, id);
                 }
@@ -109,7 +123,7 @@ impl Judge {
     fn unlend(&mut self, instance: InstanceId, lease: &LeaseId) {
         if let Some(seen) = self.instances.get_mut(&instance)
             && seen.lent.as_ref() == Some(lease)
-            && !self.leases[lease].told
+            && self.leases.get(lease).is_some_and(|known| !known.told)
         {
             seen.lent = None;
         }
@@ -121,6 +135,7 @@ impl Judge {
         match disk.get(&Subject::Instance(id)) {
             Some(Record::Instance(record)) => {
                 seen.gone = false;
+                self.there.insert(id);
                 // A reload renews what is expected of it, and leaves its record as it is.
                 if let Some(made) = &record.made {
                     Arc::make_mut(&mut seen.made).memory_expect = made.memory_expect;
@@ -128,7 +143,7 @@ impl Judge {
                 match record.state {
                     InstanceRecordState::Warm { .. } => {
                         (seen.ready, seen.stop, seen.unseen) = (true, false, true);
-                        let lease = seen.lent.as_ref().map(|lease| &self.leases[lease]);
+                        let lease = seen.lent.as_ref().and_then(|lease| self.leases.get(lease));
                         if let Some(known) = lease.filter(|known| known.ended) {
                             return Err(format!("{id} was lent, and is warm on the disk: {known:?}"));
                         }
@@ -137,7 +152,7 @@ impl Judge {
                     InstanceRecordState::Stopping => seen.stop = true,
                 }
             }
-            Some(_) | None => seen.gone = true,
+            Some(_) | None => self.bury(id),
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{BELIEVED, Found, Judge, Known, LAG, OVERHEAD, Seen};
+use super::{BELIEVED, Found, Judge, Known, LAG, OVERHEAD, Over, Seen};
 use crate::control::message::{
     Acquire, CallId, Cancelled, Deadline, End, Event, Failure, InstanceId, InstanceRecord,
     InstanceRecordState, Interruption, LeaseId, LeaseRecordState, LeaseState, LeaseView, Output, Record,
@@ -53,8 +53,8 @@ impl Judge {
                 self.see_start(*id, pool, number)
             }
             Record::Gone(id) => {
-                if let Some(seen) = self.instances.get_mut(id).filter(|seen| !seen.ordered) {
-                    seen.gone = true;
+                if self.instances.get(id).is_some_and(|seen| !seen.ordered) {
+                    self.bury(*id);
                 }
                 Ok(())
             }
@@ -67,7 +67,7 @@ impl Judge {
                 }
                 Ok(())
             }
-            Record::Instance(_) | Record::Drain(..) | Record::Undrained(_) => Ok(()),
+            Record::Instance(_) | Record::Drain(..) | Record::Undrained(_) | Record::Envelope(_) => Ok(()),
         }
     }
 
@@ -107,7 +107,8 @@ impl Judge {
             held: None,
         };
         hold(self.instances.insert(id, seen).is_none(), || format!("{id} is started twice"))?;
-        let there = || self.instances.values().filter(|seen| !seen.gone);
+        self.there.insert(id);
+        let there = || self.there();
         let starting = there().filter(|seen| !seen.ready && !seen.stop).count();
         let most = self.profile.host.max_starts;
         hold(starting <= most as usize, || format!("{starting} starts are under way, {most} may be"))?;
@@ -139,28 +140,41 @@ impl Judge {
         hold(cpus <= most, || format!("{cpus} cores are promised with {id}, of {most}"))
     }
 
+    /// Whether so many leases were granted in its pool that past lives may say what is needed, and no figure of the
+    /// profile does. Then only what is held is sure to count.
+    fn has_taught(&self, seen: &Seen) -> bool {
+        self.grants.get(&seen.pool).is_some_and(|grants| *grants >= 10)
+    }
+
+    /// What is declared of it, while that counts.
+    pub(super) fn declared(&self, seen: &Seen) -> Bytes {
+        if self.has_taught(seen) { Bytes::ZERO } else { seen.made.memory_expect }
+    }
+
     /// The least that an instance must be counted with.
     fn promised(&self, seen: &Seen) -> Bytes {
         let spec = &seen.made;
+        let declared = self.declared(seen);
         match seen.held {
-            None => spec.memory_expect,
-            Some((held, at)) if self.now.since(at) <= BELIEVED && held <= spec.memory_expect => {
-                spec.memory_expect
-            }
+            None => declared,
+            Some((held, at)) if self.now.since(at) <= BELIEVED && self.has_taught(seen) => held,
+            Some((held, at)) if self.now.since(at) <= BELIEVED && held <= declared => declared,
             Some((held, _)) => spec.template.memory_max.max(held),
         }
     }
 
     /// How far it may outgrow its expectation.
     fn slack(&self, seen: &Seen) -> Bytes {
-        let spec = &seen.made;
-        spec.template.memory_max.saturating_sub(spec.memory_expect)
+        if self.has_taught(seen) {
+            return Bytes::ZERO;
+        }
+        seen.made.template.memory_max.saturating_sub(seen.made.memory_expect)
     }
 
     /// The least that an instance will still come to hold.
     fn growth(&self, seen: &Seen) -> Bytes {
         let Some((held, _)) = seen.held else {
-            return if seen.stop { Bytes::ZERO } else { seen.made.memory_expect };
+            return if seen.stop { Bytes::ZERO } else { self.declared(seen) };
         };
         if seen.stop { Bytes::ZERO } else { self.promised(seen).saturating_sub(held) }
     }
@@ -168,7 +182,8 @@ impl Judge {
     fn see_stop(&mut self, id: InstanceId) -> Found {
         if let Some(seen) = self.instances.get_mut(&id).filter(|seen| !seen.gone) {
             seen.stop = true;
-            let live = seen.lent.as_ref().is_some_and(|lease| !self.leases[lease].ended);
+            let lent = seen.lent.clone();
+            let live = lent.is_some_and(|lease| !self.has_ended(&lease));
             return hold(!live, || format!("{id} is stopped under its lease"));
         }
         let since = self.strangers.get(&id).map(|at| self.now.since(*at));
@@ -193,7 +208,7 @@ impl Judge {
             }
             Reply::Use { instance, .. } => {
                 let lent = self.instances.get(instance).and_then(|seen| seen.lent.as_ref());
-                let live = lent.is_some_and(|lease| !self.leases[lease].ended);
+                let live = lent.is_some_and(|lease| !self.has_ended(lease));
                 // An answer that has waited for a record says how it was.
                 hold(live || heard < self.now, || format!("{instance} may be used and is lent to {lent:?}"))
             }
@@ -248,6 +263,7 @@ impl Judge {
             (What::LeaseGranted(_), Some(instance), Some(lease)) => self.see_grant(instance, lease),
             (What::LeaseQueued, _, Some(lease)) => {
                 self.live.insert(lease.clone());
+                self.watch(lease);
                 self.see_queued(lease)
             }
             (What::PoolGone, ..) => {
@@ -262,8 +278,8 @@ impl Judge {
             }
             (What::RequestRefused(Why::UnderPressure { .. }), ..) => self.see_gate(false),
             (What::InstanceGone, Some(id), _) => {
-                let seen = self.instances.get_mut(&id).ok_or("something unknown is gone")?;
-                seen.gone = true;
+                self.bury(id);
+                let seen = self.instances.get(&id).ok_or("something unknown is gone")?;
                 hold(seen.absent && seen.stop, || format!("{id} is gone and is {seen:?}"))
             }
             (What::InstanceStopping(why), Some(id), _) => {
@@ -282,9 +298,7 @@ impl Judge {
                     }
                     StopReason::Used => seen.lent.is_some(),
                     StopReason::StartFailed | StopReason::Aged | StopReason::Surplus => seen.lent.is_none(),
-                    StopReason::Interrupted => {
-                        seen.lent.as_ref().is_none_or(|lease| self.leases[lease].ended)
-                    }
+                    StopReason::Interrupted => seen.lent.as_ref().is_none_or(|lease| self.has_ended(lease)),
                     StopReason::Unknown => false,
                 };
                 hold(right, || format!("{id} stops for {why:?} and is {seen:?}"))
@@ -306,12 +320,15 @@ impl Judge {
                 && known.request.tenant == request.tenant
                 && class(&known.request) == class_of_it
         };
-        let many = self.live.iter().filter(waits).count();
         let class = &self.profile.classes[&class_of_it];
         // A reload may have lowered the ceiling below what is being started.
         let starts = |seen: &&Seen| seen.pool == request.pool && !(seen.ready || seen.stop || seen.gone);
-        let starting = self.instances.values().filter(starts).count();
+        let starting = self.there().filter(starts).count();
         let most = class.max_queued as usize + starting.max(pool.max_instances as usize);
+        if self.live.len() <= most {
+            return Ok(()); // Whoever they are.
+        }
+        let many = self.live.iter().filter(waits).count();
         hold(many <= most, || {
             let (tenant, pool) = (&request.tenant, &request.pool);
             format!("{many} of {tenant} in class {class_of_it} wait in {pool}, {most} may")
@@ -337,6 +354,7 @@ impl Judge {
         let known = self.leases.get_mut(lease).ok_or("it is lent to nobody")?;
         let fit = seen.ready && !seen.unseen && !seen.stop && !seen.gone && seen.pool == known.request.pool;
         hold(fit, || format!("{id} is lent and is {seen:?}"))?;
+        *self.grants.entry(seen.pool.clone()).or_default() += 1;
         hold(seen.lent.is_none(), || format!("{id} is lent to {lease} and was to {:?}", seen.lent))?;
         let free = known.granted.is_none() && !known.ended;
         hold(free, || format!("{lease} is granted and is {known:?}"))?;
@@ -349,6 +367,7 @@ impl Judge {
         known.deadline = now.after(runtime);
         seen.lent = Some(lease.clone());
         self.live.insert(lease.clone());
+        self.watch(lease);
         Ok(())
     }
 
@@ -394,6 +413,7 @@ impl Judge {
         }
         self.mark(lease, |known| known.ended = true);
         self.live.remove(lease);
+        self.over.push_back((self.now, Over::Lease(lease.clone())));
         Ok(())
     }
 
@@ -404,20 +424,38 @@ impl Judge {
     }
 
     /// All that a word led to has come out: no lease is past what it was promised.
-    pub(in crate::sim) fn rest(&self) -> Found {
+    pub(in crate::sim) fn rest(&mut self) -> Found {
         self.rest_of_pressure()?;
-        for id in &self.live {
-            let known = &self.leases[id];
-            let due = match known.granted {
-                None => known.asked_at.after(known.wait),
-                Some(_) => {
-                    let drain = self.drain_of(&known.request.pool).unwrap_or(known.deadline);
-                    known.deadline.min(self.idle_deadline(known)).min(drain)
-                }
-            };
-            hold(self.now <= due.after(LAG), || format!("{id} goes on after {due}: {known:?}"))?;
+        self.forget();
+        while let Some((at, _)) = self.watched.first()
+            && at.after(LAG) < self.now
+            && let Some((_, id)) = self.watched.pop_first()
+        {
+            if self.live.contains(&id) {
+                let (due, now) = (self.due(&self.leases[&id]), self.now);
+                hold(now <= due.after(LAG), || format!("{id} goes on after {due}: {:?}", self.leases[&id]))?;
+                self.watched.insert((due, id));
+            }
         }
         Ok(())
+    }
+
+    /// Looks at this lease when something of it is due, as things are now; what comes later only puts it off.
+    pub(super) fn watch(&mut self, id: &LeaseId) {
+        if let Some(known) = self.leases.get(id) {
+            self.watched.insert((self.due(known), id.clone()));
+        }
+    }
+
+    /// When something of this lease is due.
+    fn due(&self, known: &Known) -> Instant {
+        match known.granted {
+            None => known.asked_at.after(known.wait),
+            Some(_) => {
+                let drain = self.drain_of(&known.request.pool).unwrap_or(known.deadline);
+                known.deadline.min(self.idle_deadline(known)).min(drain)
+            }
+        }
     }
 }
 

@@ -79,6 +79,7 @@ fn record(record: &Record) -> String {
             format!("drain of {} until {}", self::scope(scope), at(drain.deadline))
         }
         Record::Undrained(scope) => format!("no drain of {}", self::scope(scope)),
+        Record::Envelope(it) => format!("envelope of {}: {} after {} lives", it.pool, it.usual, it.lives),
     }
 }
 

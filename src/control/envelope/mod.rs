@@ -1,14 +1,22 @@
 //! What an instance of a pool is expected to need at its peak.
 //!
-//! In this version the envelope is what the profile declares, `memory_expect`. One that has outgrown it
-//! has disproved the declaration and is counted with the kernel's limit for it, `memory_max`.
+//! Learned from the peaks of lives that worked (`estimator`); before there are enough of them it is what the profile
+//! declares, `memory_expect`. One that has outgrown its envelope has left the many behind, and is counted with what
+//! those came to that grew as large: with the kernel's limit for it, `memory_max`, where too few did.
+//!
+//! A life ends with its container, so that the last look before the stop counts. One that was released ran to its own
+//! end; any other might have come to need more. Whether a death was the kernel's doing, and at which level, is not
+//! measured, so it counts as any life that was cut short.
 //!
 //! Not here: adding up (`budget`).
+
+mod estimator;
+
+pub(super) use estimator::{Expected, Learned, Taught};
 
 use super::budget::OVERHEAD;
 use super::host::{Figure, UNKNOWN_AFTER};
 use super::message::Reading;
-use crate::profile::Pool;
 use crate::quantity::{Bytes, Instant};
 
 /// How one instance counts in the budget.
@@ -22,43 +30,49 @@ pub(super) struct Share {
     pub(super) outside: Bytes,
     /// What it holds now, as far as that is known; all that it may hold where it is not.
     pub(super) held: Bytes,
+    /// How far it may outgrow what is expected.
+    pub(super) slack: Bytes,
 }
 
 impl Share {
     /// One that does not exist yet: what it costs outside its cgroup is not taken yet, either.
-    pub(super) fn of_new(pool: &Pool) -> Share {
-        let expect = pool.memory_expect;
+    pub(super) fn of_new(expected: &Expected) -> Share {
+        let expect = expected.usual;
         Share {
             promised: expect,
             growth: expect.saturating_add(OVERHEAD),
             outside: OVERHEAD,
             held: Bytes::ZERO,
+            slack: expected.slack(),
         }
     }
 
     /// One that exists, or will. One that is not there yet, or not for long, counts as a new one; one that
     /// cannot be read counts with all that the kernel would let it have, and stops nobody else.
     pub(super) fn of(
-        pool: &Pool,
+        expected: &Expected,
         memory: &Figure<Bytes>,
         exists_since: Option<Instant>,
         now: Instant,
     ) -> Share {
-        let max = pool.template.memory_max;
+        let (max, slack) = (expected.max, expected.slack());
         if memory.never_tried() && exists_since.is_none_or(|since| now.since(since) <= UNKNOWN_AFTER) {
-            return Share::of_new(pool);
+            return Share::of_new(expected);
         }
         match memory.reading(now) {
             Reading::Fresh(held, _) | Reading::Stale(held, _) => {
-                let envelope = if held > pool.memory_expect { max } else { pool.memory_expect };
+                let envelope = expected.of_one_with(held);
                 Share {
                     promised: envelope.max(held),
                     growth: envelope.saturating_sub(held),
                     outside: Bytes::ZERO,
                     held,
+                    slack,
                 }
             }
-            Reading::Unknown(_) => Share { promised: max, growth: max, outside: Bytes::ZERO, held: max },
+            Reading::Unknown(_) => {
+                Share { promised: max, growth: max, outside: Bytes::ZERO, held: max, slack }
+            }
         }
     }
 

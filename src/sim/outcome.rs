@@ -1,0 +1,191 @@
+//! What came of the run of a workload: all its figures, for a table, for JSON and for plots.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::World;
+use super::tally::{OfClass, Series};
+use super::workload::in_float;
+use crate::quantity::Instant;
+
+/// What came of a run. Equal runs have equal outcomes, to the byte.
+#[derive(Debug, Clone, Serialize)]
+pub struct Outcome {
+    /// Where all draws came from.
+    pub seed: u64,
+    /// How long it lasted, in virtual seconds.
+    pub lasted_s: f64,
+    /// Who came.
+    pub callers: Callers,
+    /// Requests and waits, by class; classes that nobody asked for are left out.
+    pub classes: Vec<Class>,
+    /// Refusals by reason; behind a slash what a request waited for whose wait was over.
+    pub refusals: BTreeMap<String, u64>,
+    /// How leases ended, refused ones included.
+    pub ends: BTreeMap<String, u64>,
+    /// Instances that were made.
+    pub instances: Instances,
+    /// The memory of the host.
+    pub memory: Memory,
+    /// Whom the kernel ended for want of memory.
+    pub kills: Kills,
+    /// How often the stock that is wanted of a pool was another one than a second before.
+    pub stock_changes: u64,
+    /// Words that the controller took.
+    pub words: u64,
+    /// All that the controller gave out, folded together.
+    pub digest: String,
+    /// How it went.
+    #[serde(skip)]
+    pub series: Series,
+}
+
+/// Who came.
+#[derive(Debug, Clone, Serialize)]
+pub struct Callers {
+    /// All of them.
+    pub came: u64,
+    /// Those who hung up, or were refused and did not come back.
+    pub left_with_nothing: u64,
+}
+
+/// Requests of one class, and how long those waited that were granted.
+#[derive(Debug, Clone, Serialize)]
+pub struct Class {
+    /// Its name.
+    pub class: String,
+    /// All requests.
+    pub requests: u64,
+    /// Those of callers who had been refused before.
+    pub retries: u64,
+    /// Those that were granted.
+    pub granted: u64,
+    /// Those granted on an instance that was not ready when they were made.
+    pub cold: u64,
+    /// Those that were refused.
+    pub refused: u64,
+    /// Those whose caller hung up.
+    pub gave_up: u64,
+    /// Those that wait still.
+    pub waiting: u64,
+    /// Half of the granted waited no longer.
+    pub wait_p50_ms: Option<f64>,
+    /// 95 of 100.
+    pub wait_p95_ms: Option<f64>,
+    /// 99 of 100.
+    pub wait_p99_ms: Option<f64>,
+    /// The longest.
+    pub wait_max_ms: Option<f64>,
+}
+
+/// Instances that were made.
+#[derive(Debug, Clone, Serialize)]
+pub struct Instances {
+    /// Starts that were ordered.
+    pub created: u64,
+    /// Starts that failed.
+    pub failed: u64,
+    /// Those that were never lent, by what ended them.
+    pub unused: BTreeMap<String, u64>,
+}
+
+/// The memory of the host.
+#[derive(Debug, Clone, Serialize)]
+pub struct Memory {
+    /// All of it.
+    pub total_bytes: u64,
+    /// What containers may hold together.
+    pub limit_bytes: Option<u64>,
+    /// The most that they held.
+    pub held_peak_bytes: u64,
+    /// The most that they were promised.
+    pub promised_peak_bytes: u64,
+    /// The least that was available.
+    pub available_least_bytes: Option<u64>,
+    /// What should remain available.
+    pub floor_bytes: u64,
+}
+
+/// Whom the kernel ended for want of memory.
+#[derive(Debug, Clone, Serialize)]
+pub struct Kills {
+    /// By their own limit.
+    pub own: u64,
+    /// By the ceiling of all containers.
+    pub slice: u64,
+    /// By the end of the host's memory.
+    pub host: u64,
+    /// Of the last two, those that held no more than their pool expects.
+    pub innocent: u64,
+}
+
+impl Outcome {
+    pub(super) fn of(world: &World, seed: u64) -> Outcome {
+        let play = world.play.as_ref().expect("a workload was played");
+        let tally = &play.tally;
+        let count = |what| world.report.counts.get(what).copied().unwrap_or(0);
+        let text = |(name, many): (&&'static str, &u64)| ((*name).to_owned(), *many);
+        let refusal = |((code, waited_for), many): (&(&str, Option<&str>), &u64)| {
+            (waited_for.map_or_else(|| (*code).to_owned(), |limit| format!("{code}/{limit}")), *many)
+        };
+        let asked = tally.classes.iter().filter(|(_, class)| class.requests > 0);
+        Outcome {
+            seed,
+            lasted_s: world.now.since(Instant::BOOT).as_secs_f64(),
+            callers: Callers { came: tally.callers(), left_with_nothing: tally.left },
+            classes: asked.map(|(name, class)| Class::of(name.as_str(), class)).collect(),
+            refusals: tally.refusals.iter().map(refusal).collect(),
+            ends: world.report.ends.iter().map(text).collect(),
+            instances: Instances {
+                created: count("starts"),
+                failed: count("starts failed"),
+                unused: tally.unused.iter().map(text).collect(),
+            },
+            memory: Memory {
+                total_bytes: world.memory.get(),
+                limit_bytes: play.ceiling.map(|limit| limit.get()),
+                held_peak_bytes: tally.held.get(),
+                promised_peak_bytes: tally.promised.get(),
+                available_least_bytes: tally.available.map(|least| least.get()),
+                floor_bytes: world.profile.host.floor.of(world.memory).get(),
+            },
+            kills: Kills {
+                own: tally.kills.own,
+                slice: tally.kills.slice,
+                host: tally.kills.host,
+                innocent: tally.kills.innocent,
+            },
+            stock_changes: tally.stock_changes,
+            words: world.report.steps,
+            digest: format!("{:016x}", world.report.digest),
+            series: tally.series.clone(),
+        }
+    }
+}
+
+impl Class {
+    fn of(name: &str, class: &OfClass) -> Class {
+        let wait = |thousandths| class.granted.quantile(thousandths).map(in_millis);
+        Class {
+            class: name.to_owned(),
+            requests: class.requests,
+            retries: class.retries,
+            granted: class.granted.many,
+            cold: class.cold,
+            refused: class.refused,
+            gave_up: class.gave_up,
+            waiting: class.waiting.len() as u64,
+            wait_p50_ms: wait(500),
+            wait_p95_ms: wait(950),
+            wait_p99_ms: wait(990),
+            wait_max_ms: (class.granted.many > 0).then(|| in_millis(class.granted.longest)),
+        }
+    }
+}
+
+/// In milliseconds, to the microsecond.
+fn in_millis(wait: Duration) -> f64 {
+    in_float(u64::try_from(wait.as_micros()).unwrap_or(u64::MAX)) / 1000.0
+}
