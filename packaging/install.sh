@@ -72,6 +72,7 @@ remove_files() {
         [[ $file == etc/* ]] || rm -f "$root/$file"
     done <"$list"
     rm -f "$list"
+    [[ -z $live ]] || rm -rf /run/systemd/system.control/stoker.slice.d # the limits that systemd kept for the daemon
     [[ -z $purge ]] || rm -rf "$root/etc/stoker" "$root/var/lib/stoker"
     find "$root"/usr/lib/stoker "$root"/usr/share/doc/stoker "$root"/usr/share/stoker -type d -empty -delete 2>/dev/null || true
 }

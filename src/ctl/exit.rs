@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use crate::api::client::ClientError;
 use crate::api::problem::Problem;
 use crate::profile::Reported;
+use crate::store::StoreError;
 use crate::systemd;
 
 /// The codes, for the end of the tool's help.
@@ -79,6 +80,9 @@ pub fn report(program: &str, error: &anyhow::Error, otherwise: u8) -> ExitCode {
 fn code(error: &anyhow::Error) -> Option<u8> {
     if error.downcast_ref::<Reported>().is_some() {
         return Some(PROFILE);
+    }
+    if let Some(StoreError::OtherHost { .. }) = error.downcast_ref::<StoreError>() {
+        return Some(PROFILE); // The name that the profile says, or does not say.
     }
     match error.downcast_ref::<ClientError>()? {
         ClientError::Unreachable { .. } | ClientError::TooLate(_) => Some(UNAVAILABLE),

@@ -3,12 +3,14 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use tokio::time::{interval, timeout};
+use tokio::time::{Instant, interval, timeout};
 
 use super::{Drain, Progress, Tool, exit, look, say};
 use crate::api::client::{ClientError, path};
 use crate::api::wire::{DrainAnswer, DrainBody, HostBody, Leases, PoolBody, Pools, Reloaded};
 
+/// How long after its window a drain is waited for that cannot be looked at.
+const BEYOND_WINDOW: Duration = Duration::from_secs(60);
 /// Between two looks at what is being waited for.
 const LOOK_AGAIN: Duration = Duration::from_millis(250);
 
@@ -79,9 +81,18 @@ impl Tool {
         }
         let mut progress = Progress::default();
         let mut again = interval(LOOK_AGAIN);
+        let patience = Instant::now() + drain.window + BEYOND_WINDOW;
         loop {
             again.tick().await;
-            let Some(now) = self.drain_at(drain.pool.as_deref()).await? else {
+            let look = match self.drain_at(drain.pool.as_deref()).await {
+                // The drain goes on whether or not it can be looked at, and whoever waits for it must not stop too soon.
+                Err(error) if Instant::now() < patience => {
+                    progress.show(&format!("draining: {error:#}"));
+                    continue;
+                }
+                look => look?,
+            };
+            let Some(now) = look else {
                 progress.end();
                 say("the drain was taken back");
                 return Ok(ExitCode::FAILURE);

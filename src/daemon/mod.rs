@@ -226,7 +226,7 @@ fn remember(
     let now = Moment::now(boot);
     let (store, found) = Store::recall(folder, host, &now)?;
     if let Some(aside) = &store.set_aside {
-        tracing::warn!(
+        tracing::error!(
             "the store was damaged and is now `{}`; beginning an empty one, and ending all containers of unknown \
              history",
             aside.display()

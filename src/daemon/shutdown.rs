@@ -108,8 +108,15 @@ async fn follow(desk: &Desk) -> Result<(), Deaf> {
 
 /// How long leases may go on by the administrator's will.
 async fn window_wanted(logind: &Logind) -> Duration {
-    let said = logind.drain_unit_environment(WINDOW_OF_UNIT).await;
-    said.and_then(|said| parse_duration(&said).ok()).unwrap_or(WINDOW)
+    let Some(said) = logind.drain_unit_environment(WINDOW_OF_UNIT).await else { return WINDOW };
+    parse_duration(&said).unwrap_or_else(|wrong| {
+        tracing::warn!(
+            message_id = catalog::SHORT_SHUTDOWN.id,
+            "{WINDOW_OF_UNIT} of stoker-drain.service does not read, so leases have {} when the host goes down: {wrong}",
+            show_duration(WINDOW),
+        );
+        WINDOW
+    })
 }
 
 /// How long they do: until logind waits no longer, unless the unit goes on where it stops.

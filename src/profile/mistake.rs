@@ -102,7 +102,8 @@ impl Mistake {
             column: text[from..place.start].chars().count() + 1,
             key: key.into(),
             problem,
-            hint: wrong.hint,
+            // A hint may repeat it.
+            hint: wrong.hint.filter(|_| !secret),
             excerpt,
             layer: place.source.layer,
         }
@@ -110,13 +111,24 @@ impl Mistake {
 }
 
 /// Whether a line is or holds environment of containers: passwords live there, and a report may end in the journal.
-/// A line that reads as nothing counts by the table that it stands in.
+/// A line that reads as nothing counts by the table that it stands in. Behind an `env` that does not end on its own line
+/// all of that table does: where it ends may be just what is wrong.
 fn may_be_secret(text: &str, from: usize, line: &str, key: &str) -> bool {
     let is_env = |word: &str| word.trim_matches(['"', '\'', ' ']) == "env";
     let header = |line: &&str| line.trim_start().starts_with('[');
-    let table = text[..from].lines().rev().find(header).unwrap_or_default();
+    let before = || text[..from].lines().rev();
+    let table = before().find(header).unwrap_or_default();
     let words = |text: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_' && c != '-').any(is_env);
-    key.split('.').any(is_env) || words(line) || (table.contains("env") && words(table))
+    let open = |line: &str| words(line) && !ends_on_its_line(line);
+    let in_open = before().take_while(|line| !header(line)).any(open);
+    key.split('.').any(is_env) || words(line) || (table.contains("env") && words(table)) || in_open
+}
+
+/// Whether what a line begins ends there, as far as can be told by counting.
+fn ends_on_its_line(line: &str) -> bool {
+    let many = |what: &str| line.matches(what).count();
+    let closed = many("{") == many("}") && many("[") == many("]");
+    closed && many("\"\"\"") % 2 == 0 && many("'''") % 2 == 0
 }
 
 impl fmt::Display for Mistake {

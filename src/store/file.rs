@@ -119,7 +119,10 @@ pub enum StoreError {
         known: usize,
     },
     /// It belongs to another host.
-    #[error("`{path}` is of host `{found}`, and this is `{host}`: give each its own folder, or move it away")]
+    #[error(
+        "`{path}` is of host `{found}`, and this is `{host}`: where the machine was renamed, set `name = \"{found}\"` of \
+         [host] in the profile; of two hosts give each its own folder"
+    )]
     OtherHost {
         /// The file.
         path: PathBuf,

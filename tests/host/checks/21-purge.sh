@@ -12,7 +12,7 @@ equal "containers after the removal" "$(containers)" ""
 [[ ! -e /run/stoker.sock && ! -e /usr/bin/stokerd ]] || fail "a part of it is still there"
 [[ -e /etc/stoker/host.toml && -e /var/lib/stoker/stoker.db ]] || fail "a removal took what only a purge may"
 dpkg -P stoker
-left=$(find / -xdev \( -name 'stokerd*' -o -name 'stoker.*' -o -name 'stoker-*' -o -name stoker \) -not -path '/proc/*' \
+left=$(find / /run -xdev \( -name 'stokerd*' -o -name 'stoker.*' -o -name 'stoker-*' -o -name stoker \) -not -path '/proc/*' \
     -not -path '/sys/*' -not -path '/var/lib/docker/*' -not -path '*stoker-host*' -not -path '/var/log/journal/*')
 equal "files after the purge" "$left" ""
 equal "the catalog after the purge" "$(journalctl --list-catalog | grep -i stoker || true)" ""

@@ -295,6 +295,13 @@ fn what_stands_in_env_is_never_shown() {
         "[pool.p.env]\nTOKEN = \"4711",
         "[pool.p.\"env\"]\n1 = \"4711\"",
         "[pool]\nb = { kind = \"sandbx\", env = { TOKEN = \"4711\" } }",
+        "env = {\n  TOKEN = \"4711\n}",
+        "env = {\n  TOKEN = 4711,\n}",
+        "env = {\n  TOKEN = x4711,\n}",
+        "env = {\n  A = \"}\",\n  TOKEN = \"1\",\n  TOKEN = \"4711\",\n}",
+        "env.TOKEN = \"\"\"\n4711\n\"\"\" nam",
+        "env = { A = \"\"\"\n4711 \\q\n\"\"\" }",
+        "[pool]\nb = {\n  kind = \"sandbx\",\n  env = {\n    TOKEN = 4711,\n  },\n}",
     ] {
         let said = check("host.toml", &format!("{BROWSER}{env}\n")).unwrap_err().to_string();
         assert!(!said.contains("4711"), "{env}\n{said}");
