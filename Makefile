@@ -43,7 +43,7 @@ docs: cargo ## write manual pages, completions, the catalog and notices (target/
 	cargo run --quiet --example docs -- --host-toml packaging/host.toml
 
 # Paths of the machine that builds are left out, and times are the last commit's, so that the same sources give the same
-# packages anywhere with the same compiler; `make reproduce` holds it.
+# packages anywhere with the same compiler; `make reproduce` shows whether they do.
 FLAGS := --remap-path-prefix=$$PWD=. --remap-path-prefix=$${CARGO_HOME:-$$HOME/.cargo}=cargo
 PACKAGE = STOKER_BUILD="$$(git describe --always --dirty 2>/dev/null || echo unknown)" \
     SOURCE_DATE_EPOCH="$$(git log -1 --format=%ct 2>/dev/null || stat -c %Y Cargo.lock)" CARGO_INCREMENTAL=0 \

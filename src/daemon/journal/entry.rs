@@ -6,7 +6,9 @@
 use std::time::Duration;
 
 use super::output::{Said, Spoken};
-use crate::control::message::{End, Event, Exit, Failure, Level, Shortage, StartFailure, What, Why};
+use crate::control::message::{
+    End, Event, Exit, Failure, Interruption, Level, Shortage, StartFailure, What, Why,
+};
 use crate::control::words::Figures;
 use crate::quantity::Bytes;
 use crate::systemd::catalog;
@@ -107,6 +109,11 @@ fn is_trouble(what: &What) -> bool {
         | What::CeilingsRefused(_)
         | What::StoreLost(_)
         | What::ReloadRefused(_) => true,
+        // What was lent is gone, and its caller had no part in it.
+        What::LeaseEnded(
+            End::Failed(Failure::Died(_) | Failure::Vanished)
+            | End::Interrupted(Interruption::HostLost | Interruption::Pressure),
+        ) => true,
         What::Pressure(_, now) => now.level > Level::Calm,
         What::InstanceStarting
         | What::InstanceFound
