@@ -59,8 +59,8 @@ packages() {
     # The version of the tool is the Makefile's.
     command -v cargo-deb || cargo install --locked cargo-deb@3.8.0 || return
     make docs && for version in 0.0.1 0.0.2; do
-        # The Makefile's options, but what is there already, and packed so that an emulated machine unpacks it soon.
-        cargo deb --profile dev --no-build --strip --no-dbgsym --fast --compress-type gz --deb-version "$version" --output "$1/stoker-$version.deb" || return
+        # The Makefile's options, but what is there already, and packed in a hurry.
+        cargo deb --profile dev --no-build --strip --no-dbgsym --fast --deb-version "$version" --output "$1/stoker-$version.deb" || return
     done
 }
 
