@@ -344,7 +344,7 @@ async fn the_state_is_for_its_owner_and_for_one_host_alone() {
     std::os::unix::fs::symlink(host.state(), other.state()).unwrap();
     let second = other.stokerd(other.client.socket()).stderr(std::process::Stdio::piped()).output().unwrap();
     let said = String::from_utf8(second.stderr).unwrap();
-    assert_eq!(second.status.code(), Some(78), "{said}");
+    assert_eq!(second.status.code(), Some(69), "{said}");
     assert!(said.contains("another stokerd, or `stokerctl reap`, works in"), "{said}");
     let _: HostBody = host.host().await;
     host.end_daemon(Signal::SIGTERM);
