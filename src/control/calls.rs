@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::Controller;
-use super::admission::{self, Room, Who};
+use super::admission::{self, Who};
+use super::budget::Promised;
 use super::drain::Drain;
 use super::lease::{Lease, Limits, State, WATCHERS};
 use super::message::{
@@ -108,22 +109,17 @@ impl Controller {
         };
         let wait = request.wait.map_or(class.max_wait, |asked| asked.min(class.max_wait));
         let pool = &self.pools[&request.pool];
-        let draining = match (self.drain, pool.own_drain) {
-            (Some(_), _) => Some(Why::HostDraining),
-            (None, Some(_)) => Some(Why::PoolDraining),
-            (None, None) => None,
-        };
         let never = admission::never_fits(pool, &self.profile, &self.belief, self.now);
         let unwritten = self.records.trouble.clone().map(Why::NotRecorded);
-        let barred = draining
+        let barred = pool
+            .closed_by()
             .or(never)
             .or(unwritten)
             .or_else(|| self.tenant_limit(&request.tenant))
             .or_else(|| admission::pressed(pool, &self.belief, self.now));
         let startable = || {
-            let (profile, promised) = (&self.profile, self.promised());
-            let room = Room { profile, belief: &self.belief, promised };
-            admission::startable(pool, &room, self.now)
+            let sum = || self.promised();
+            admission::startable(&self.asked(pool, (0, false, Promised::default()), &sum))
         };
         let who = Who { class: (&class_name, &class), tenant: &request.tenant, no_wait: wait.is_zero() };
         let verdict = admission::request(pool, &who, barred, startable);
@@ -166,8 +162,7 @@ impl Controller {
         let pool = self.pool(&request.pool);
         pool.demand.arrived(now, &class_name, scaling::runtime(&pool.spec));
         pool.plan.touch();
-        let tally = pool.tally_of(&class_name);
-        tally.asked = tally.asked.saturating_add(1);
+        pool.tally_of(&class_name).ask();
         let waiting = Waiting {
             lease: request.lease.clone(),
             class: class_name.clone(),
@@ -222,7 +217,7 @@ impl Controller {
     fn refuse(&mut self, call: CallId, request: Acquire, class: ClassName, why: Why) {
         let Acquire { lease, pool, tenant, .. } = request;
         let tally = self.pool(&pool).tally_of(&class);
-        tally.asked = tally.asked.saturating_add(1);
+        tally.ask();
         tally.refuse(&why);
         let retry_after = self.retry_after(&pool, &lease, &why);
         let event = Event {

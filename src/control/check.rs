@@ -89,7 +89,7 @@ impl Controller {
         }
         ensure(counts == pool.counts, || format!("{name} counts {:?} and has {counts:?}", pool.counts))?;
         ensure(ready == pool.ready, || format!("{name}: the ready set is not the warm instances"))?;
-        let lends = self.records.trouble.is_none();
+        let lends = self.lends();
         ensure(!pool.may_serve() || !lends, || format!("{name}: somebody waits beside a warm one"))?;
         for (class, tally) in &pool.tally.classes {
             let waiting = u64::from(pool.queue.len_of(class));

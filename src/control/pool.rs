@@ -32,7 +32,7 @@ use super::fortune::Fortune;
 use super::host::Figure;
 use super::message::{ClassTally, InstanceId, LeaseId, PoolTally, Process, StopReason, Tenant, Why};
 use super::queue::{Place, Queue};
-use super::scaling::{Held, Plan, Terms};
+use super::scaling::{self, Held, Plan, Terms};
 use super::shares::{Shares, Slots};
 use crate::profile::{self, ClassName, PoolName};
 use crate::quantity::{Bytes, Instant};
@@ -466,9 +466,19 @@ impl Pool {
         starting + warm + leased + stopping
     }
 
-    /// Whether it takes no work: it is drained, or removed.
+    /// Why it takes no work, if it does not: it is removed, or drained.
+    pub(super) fn closed_by(&self) -> Option<Why> {
+        match (self.removed, self.host_drain, self.own_drain) {
+            (true, _, _) => Some(Why::PoolRemoved),
+            (false, Some(_), _) => Some(Why::HostDraining),
+            (false, None, Some(_)) => Some(Why::PoolDraining),
+            (false, None, None) => None,
+        }
+    }
+
+    /// Whether it takes no work.
     pub(super) fn is_closed(&self) -> bool {
-        self.removed || self.drain().is_some()
+        self.closed_by().is_some()
     }
 
     /// What the equations of its stock come to now.
@@ -479,6 +489,27 @@ impl Pool {
     /// The stock that is wanted now: none while the pool is closed.
     pub(super) fn stock(&self) -> u32 {
         if self.is_closed() { 0 } else { self.terms().stock }
+    }
+
+    /// The largest stock that was wanted lately: none while the pool is closed.
+    pub(super) fn wanted_lately(&self) -> u32 {
+        if self.is_closed() { 0 } else { self.held.largest() }
+    }
+
+    /// How many of the warm ones are too many: beyond those that somebody waits for and the stock that was wanted lately, or
+    /// beyond a ceiling that a reload has lowered.
+    pub(super) fn too_many(&self) -> u32 {
+        let Counts { starting, warm, leased, stopping: _ } = self.counts;
+        if self.is_closed() {
+            return warm;
+        }
+        let above = (starting + warm + leased).saturating_sub(self.spec.max_instances).min(warm);
+        scaling::surplus(self.askers(), self.wanted_lately(), warm).max(above)
+    }
+
+    /// How many of the warm ones nobody waits for, and stock does not want now.
+    pub(super) fn to_spare(&self) -> u32 {
+        scaling::surplus(self.askers(), self.stock(), self.counts.warm)
     }
 }
 

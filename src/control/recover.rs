@@ -151,13 +151,7 @@ impl Controller {
                 continue;
             };
             // Its end was not written any more; it has none to wait for.
-            let closed = match (pool.removed, pool.host_drain, pool.own_drain) {
-                (true, _, _) => Some(Why::PoolRemoved),
-                (false, Some(_), _) => Some(Why::HostDraining),
-                (false, None, Some(_)) => Some(Why::PoolDraining),
-                (false, None, None) => None,
-            };
-            if let Some(why) = closed {
+            if let Some(why) = pool.closed_by() {
                 self.end_unseen(record, End::Refused(why));
                 continue;
             }
@@ -172,8 +166,7 @@ impl Controller {
                 asked: record.asked_at,
             };
             let place = pool.queue.join(waiting, promised);
-            let tally = pool.tally_of(&record.class);
-            tally.asked = tally.asked.saturating_add(1);
+            pool.tally_of(&record.class).ask();
             self.count_live(&record.tenant);
             self.timers.set(Timer::Lease(id.clone()), deadline);
             self.leases.insert(id, Lease::of(record, State::Queued { place, deadline }));

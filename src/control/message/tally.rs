@@ -98,6 +98,11 @@ pub struct ClassTally {
 }
 
 impl ClassTally {
+    /// One asked.
+    pub fn ask(&mut self) {
+        self.asked = self.asked.saturating_add(1);
+    }
+
     /// One was granted after this time.
     pub fn grant(&mut self, waited: Duration) {
         self.granted = self.granted.saturating_add(1);
