@@ -157,6 +157,11 @@ impl Scrape {
             self.classes().map(|(labels, class)| (labels, class.tally.left)),
         )?;
         page.counter(
+            "requests_degraded",
+            "Requests sent on to another pool while the host's state was not known",
+            self.classes().map(|(labels, class)| (labels, class.tally.degraded)),
+        )?;
+        page.counter(
             "leases_ended",
             "Leases that ended, by their state",
             self.classes().flat_map(|(labels, class)| {

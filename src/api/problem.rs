@@ -57,6 +57,9 @@ pub struct Problem {
     /// The lease it concerns, as it stands or by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lease: Option<String>,
+    /// The pool that was asked, where the request was sent on to this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub degraded_from: Option<String>,
     /// The state of that lease.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<String>,
@@ -160,7 +163,7 @@ impl std::error::Error for Problem {}
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Problem {
         match refusal {
-            Refusal::Limit { why, pool, class, retry_after, lease } => {
+            Refusal::Limit { why, pool, class, retry_after, lease, degraded_from } => {
                 let figures = why.figures();
                 Problem {
                     limit: Some(why.code().into()),
@@ -170,6 +173,7 @@ impl From<Refusal> for Problem {
                     pool: Some(pool.to_string()),
                     class: Some(class.to_string()),
                     lease: lease.map(|lease| lease.to_string()),
+                    degraded_from: degraded_from.map(|pool| pool.to_string()),
                     retry_after_s: retry_after.map(|wait| wait.as_secs().max(1)),
                     ..Problem::new(status_of(&why), why.code(), title_of(&why), why.to_string())
                 }
@@ -273,6 +277,7 @@ fn status_of(why: &Why) -> StatusCode {
         | Why::Recovering { .. }
         | Why::Backoff { .. }
         | Why::NoTelemetry(_)
+        | Why::WithoutTelemetry { .. }
         | Why::EngineUnreachable(_)
         | Why::NotRecorded(_) => StatusCode::SERVICE_UNAVAILABLE,
     }
@@ -296,7 +301,7 @@ fn title_of(why: &Why) -> &'static str {
             "too many starts are under way"
         }
         Why::Backoff { .. } => "starts of the pool fail",
-        Why::NoTelemetry(_) => "the host's state is not known",
+        Why::NoTelemetry(_) | Why::WithoutTelemetry { .. } => "the host's state is not known",
         Why::EngineUnreachable(_) => "the container engine does not answer",
         Why::NotRecorded(_) => "what is lent cannot be written down",
     }

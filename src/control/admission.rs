@@ -12,17 +12,21 @@
 //! count for whom a start is under way, or for whom one only waits its turn among `max_starts`; where nothing more can
 //! be started, all others count.
 //!
+//! While a figure of the host is unknown, each pool says by itself whether it goes on (`without_telemetry`): by a count
+//! of its own and, as far as the host was ever seen, with room for all to grow to their limits. A test of which the
+//! figure is known is made all the same: what is unknown never raises what is admitted.
+//!
 //! Not here: which instance (`placement`), how many are wanted (`scaling`).
 
 use std::cell::OnceCell;
 
 use super::budget::{self, OVERHEAD, Promised};
-use super::host::Belief;
+use super::host::{Belief, Sight};
 use super::message::{Engine, Tenant, Verdict, Why};
 use super::pool::Pool;
 use super::queue;
 use super::words::Figures;
-use crate::profile::{Class, ClassName, HostProfile};
+use crate::profile::{Class, ClassName, HostProfile, WithoutTelemetry};
 use crate::quantity::{Bytes, Instant};
 
 /// Who asks.
@@ -73,26 +77,18 @@ pub(super) fn request(
 
 /// How many more instances of its pool there is room for, were they started one after the other.
 pub(super) fn startable(asked: &Asked<'_>) -> u32 {
-    let Asked { pool, profile, belief, now, .. } = asked;
-    let (memory, cpu) = (belief.memory.reading(*now), belief.cpu.reading(*now));
-    let slice = belief.slice.reading(*now);
-    let (Ok(memory), Ok(slice), Ok(cpu)) = (memory.known(), slice.known(), cpu.known()) else {
-        return 0;
-    };
+    let Asked { pool, sight, .. } = asked;
     // These are no matter of how many.
-    if OF_POOL.iter().any(|limit| limit(asked).objection.is_some()) {
+    if OF_POOL.iter().filter_map(|limit| limit(asked)).any(|limit| limit.objection.is_some()) {
         return 0;
     }
-    let promised = asked.promised();
-    let has = budget::Has { profile, memory, slice };
-    let ledger = has.unpromised(promised).saturating_sub(promised.slack.max(pool.expected.slack()));
-    let by_ledger = ledger.get().checked_div(pool.expected.usual.get()).unwrap_or(0);
-    let memory = by_ledger.min(has.spare(promised).get() / need_of(pool).get());
-    let cpu = budget::unpromised_cpu(&profile.host, cpu, promised).get();
-    let cpu = cpu.checked_div(pool.spec.template.cpus.get()).unwrap_or(cpu);
+    let room = match (sight, asked.goes_on_with()) {
+        (Ok(sight), _) => asked.room(sight),
+        (Err(_), Some(most)) => asked.room_unseen(most),
+        (Err(_), None) => 0,
+    };
     // A reload may have lowered the ceiling below what there is.
-    let free = pool.spec.max_instances.saturating_sub(pool.total());
-    u32::try_from(memory.min(cpu)).unwrap_or(u32::MAX).min(free)
+    u32::try_from(room).unwrap_or(u32::MAX).min(pool.spec.max_instances.saturating_sub(pool.total()))
 }
 
 /// Whether not even an empty host has room for one instance that grows to its limit; `None` also where the
@@ -106,8 +102,7 @@ pub(super) fn never_fits(pool: &Pool, profile: &HostProfile, belief: &Belief, no
 
 /// Whether memory is too short for a request that would need a start: none is warm, and none on its way.
 pub(super) fn pressed(pool: &Pool, belief: &Belief, now: Instant) -> Option<Why> {
-    let needs_a_start = pool.ready.is_empty() && pool.queue.len() >= pool.counts.starting;
-    belief.gauge.objection(now).filter(|_| needs_a_start)
+    belief.gauge.objection(now).filter(|_| pool.needs_a_start())
 }
 
 /// A start that is wished for, and all that is looked at for it.
@@ -116,6 +111,10 @@ pub(super) struct Asked<'a> {
     pub(super) profile: &'a HostProfile,
     pub(super) belief: &'a Belief,
     pub(super) now: Instant,
+    /// What is known of the host, or what of it is not and why.
+    pub(super) sight: Result<Sight, String>,
+    /// Whether the first look is on its way: until then no pool goes on without.
+    pub(super) before_look: bool,
     /// Starts of all pools that are under way.
     pub(super) starting: u32,
     /// Whether nobody waits for it.
@@ -139,39 +138,43 @@ pub(super) struct Limit {
     pub(super) objection: Option<Why>,
 }
 
+/// A limit, where it applies.
+type Test = fn(&Asked<'_>) -> Option<Limit>;
+
 /// What keeps a pool from starting any, and the pressure on all.
-const OF_POOL: [fn(&Asked<'_>) -> Limit; 5] = [
-    |asked| Limit::plain("not_recorded", asked.unwritten.map(|why| Why::NotRecorded(why.to_owned()))),
+const OF_POOL: [Test; 5] = [
+    |asked| Some(Limit::plain("not_recorded", asked.unwritten.map(|why| Why::NotRecorded(why.to_owned())))),
     |asked| {
         let Engine::Unreachable(why) = &asked.belief.engine else {
-            return Limit::plain("engine_unreachable", None);
+            return Some(Limit::plain("engine_unreachable", None));
         };
-        Limit::plain("engine_unreachable", Some(Why::EngineUnreachable(why.clone())))
+        Some(Limit::plain("engine_unreachable", Some(Why::EngineUnreachable(why.clone()))))
     },
     |asked| {
         let Asked { pool, now, .. } = asked;
-        Limit::plain("starts_failing", pool.fortune.objection(*now, pool.counts.starting))
+        Some(Limit::plain("starts_failing", pool.fortune.objection(*now, pool.counts.starting)))
     },
     |asked| {
         let (have, limit) = (asked.pool.total(), asked.pool.spec.max_instances);
-        Limit::of(Why::MaxInstances { have, limit }, have >= limit)
+        Some(Limit::of(Why::MaxInstances { have, limit }, have >= limit))
     },
-    |asked| Limit::plain("under_pressure", asked.belief.gauge.objection(asked.now)),
+    |asked| Some(Limit::plain("under_pressure", asked.belief.gauge.objection(asked.now))),
 ];
 
 /// What the host has for so many and no more.
-const OF_HOST: [fn(&Asked<'_>) -> Limit; 5] = [
+const OF_HOST: [Test; 6] = [
     |asked| {
         let (have, limit) = (asked.starting, asked.profile.host.max_starts);
-        Limit::of(Why::Starts { have, limit }, have >= limit)
+        Some(Limit::of(Why::Starts { have, limit }, have >= limit))
     },
     |asked| {
         let starts = (asked.starting, asked.profile.host.max_starts);
         let objection = asked.belief.gauge.objection_to_more(asked.now, starts, asked.refill);
-        Limit::plain(objection.as_ref().map_or("cpu_pressure", Why::code), objection)
+        Some(Limit::plain(objection.as_ref().map_or("cpu_pressure", Why::code), objection))
     },
-    |asked| asked.memory("memory_promised", Asked::memory_promised),
-    |asked| asked.memory("memory_available", Asked::memory_available),
+    |asked| asked.telemetry(),
+    |asked| asked.memory_promised(),
+    |asked| asked.memory_available(),
     |asked| asked.cpu(),
 ];
 
@@ -190,7 +193,7 @@ impl Limit {
 impl Asked<'_> {
     /// All limits, in the order in which an operator would want to hear of them.
     pub(super) fn limits(&self) -> impl Iterator<Item = Limit> {
-        OF_POOL.iter().chain(&OF_HOST).map(|limit| limit(self))
+        OF_POOL.iter().chain(&OF_HOST).filter_map(|limit| limit(self))
     }
 
     /// The first thing that keeps it back.
@@ -202,49 +205,113 @@ impl Asked<'_> {
         self.promised.get_or_init(self.sum)
     }
 
-    /// One of the two tests of memory, where there is something to test with.
-    fn memory(&self, name: &'static str, test: impl Fn(&Self, &budget::Has<'_>) -> (Why, bool)) -> Limit {
-        let Asked { pool, profile, belief, now, .. } = self;
-        let unknown =
-            |what: &str, why: &str| Limit::plain(name, Some(Why::NoTelemetry(format!("{what}: {why}"))));
-        let (memory, slice) = (belief.memory.reading(*now), belief.slice.reading(*now));
-        let memory = match memory.known() {
-            Ok(memory) => memory,
-            Err(why) => return unknown("memory", why),
-        };
-        if let Some(why) = never_fits(pool, profile, belief, *now) {
-            return Limit::plain(name, Some(why));
+    /// How many instances the pool may have without what is unknown, where it goes on without.
+    fn goes_on_with(&self) -> Option<u32> {
+        match self.pool.spec.without_telemetry {
+            WithoutTelemetry::Slots(most) if !self.before_look => Some(most),
+            WithoutTelemetry::Slots(_) | WithoutTelemetry::Stop | WithoutTelemetry::Use(_) => None,
         }
-        let slice = match slice.known() {
-            Ok(slice) => slice,
-            Err(why) => return unknown("memory of all containers", why),
+    }
+
+    /// Whether what was once seen may stand for what is not.
+    fn goes_on(&self) -> bool {
+        self.sight.is_ok() || self.goes_on_with().is_some()
+    }
+
+    /// What is unknown, where something is.
+    fn telemetry(&self) -> Option<Limit> {
+        let unknown = self.sight.as_ref().err()?.clone();
+        Some(match self.goes_on_with() {
+            None => Limit::plain("no_telemetry", Some(Why::NoTelemetry(unknown))),
+            Some(limit) => {
+                let have = self.pool.total();
+                Limit::of(Why::WithoutTelemetry { unknown, have, limit }, have >= limit)
+            }
+        })
+    }
+
+    /// The ledger: unseen, that of the worst case, where the host's size was ever seen.
+    fn memory_promised(&self) -> Option<Limit> {
+        let Asked { pool, profile, .. } = self;
+        let (need, have) = match &self.sight {
+            Ok(sight) => {
+                if let Some(why) = self.never_fits() {
+                    return Some(Limit::plain("memory_promised", Some(why)));
+                }
+                let slack = self.promised().slack.max(self.ahead.slack).max(pool.expected.slack());
+                let need = pool.expected.usual.saturating_add(self.ahead.memory).saturating_add(slack);
+                (need, self.has(sight).unpromised(self.promised()))
+            }
+            Err(_) => {
+                let memory = self.belief.memory.last().filter(|_| self.goes_on())?;
+                let need = pool.spec.template.memory_max.saturating_add(self.ahead.most);
+                (need, budget::memory_limit(profile, memory).saturating_sub(self.promised().most))
+            }
         };
-        let (why, reached) = test(self, &budget::Has { profile, memory, slice });
-        Limit::of(why, reached)
+        Some(Limit::of(Why::MemoryPromised { need, have }, need > have))
     }
 
-    fn memory_promised(&self, has: &budget::Has<'_>) -> (Why, bool) {
-        let slack = self.promised().slack.max(self.ahead.slack).max(self.pool.expected.slack());
-        let need = self.pool.expected.usual.saturating_add(self.ahead.memory).saturating_add(slack);
-        let have = has.unpromised(self.promised());
-        (Why::MemoryPromised { need, have }, need > have)
-    }
-
-    fn memory_available(&self, has: &budget::Has<'_>) -> (Why, bool) {
+    /// What is measured: above the floor and below the ceiling, or above the floor alone where only that is seen.
+    fn memory_available(&self) -> Option<Limit> {
         let need = need_of(self.pool).saturating_add(self.ahead.growth);
-        let have = has.spare(self.promised());
-        (Why::MemoryAvailable { need, have }, need > have)
+        let have = match &self.sight {
+            Ok(sight) => {
+                if let Some(why) = self.never_fits() {
+                    return Some(Limit::plain("memory_available", Some(why)));
+                }
+                self.has(sight).spare(self.promised())
+            }
+            Err(_) => {
+                let memory = *self.belief.memory.reading(self.now).known().ok().filter(|_| self.goes_on())?;
+                budget::above_floor(self.profile, &memory, self.promised())
+            }
+        };
+        Some(Limit::of(Why::MemoryAvailable { need, have }, need > have))
     }
 
-    fn cpu(&self) -> Limit {
-        let reading = self.belief.cpu.reading(self.now);
-        let cpu = match reading.known() {
-            Ok(cpu) => cpu,
-            Err(why) => return Limit::plain("cpu", Some(Why::NoTelemetry(format!("cpu: {why}")))),
-        };
+    /// Cores do not change while a host is up: those that were last seen count.
+    fn cpu(&self) -> Option<Limit> {
+        let cpu = self.belief.cpu.last().filter(|_| self.goes_on())?;
         let need = self.pool.spec.template.cpus.saturating_add(self.ahead.cpu);
         let have = budget::unpromised_cpu(&self.profile.host, cpu, self.promised());
-        Limit::of(Why::Cpu { need, have }, need > have)
+        Some(Limit::of(Why::Cpu { need, have }, need > have))
+    }
+
+    fn never_fits(&self) -> Option<Why> {
+        never_fits(self.pool, self.profile, self.belief, self.now)
+    }
+
+    fn has<'s>(&'s self, sight: &'s Sight) -> budget::Has<'s> {
+        budget::Has { profile: self.profile, memory: &sight.memory, slice: &sight.slice }
+    }
+
+    /// How many more the host has room for, in all that was just seen.
+    fn room(&self, sight: &Sight) -> u64 {
+        let Asked { pool, profile, .. } = self;
+        let (promised, has) = (self.promised(), self.has(sight));
+        let ledger = has.unpromised(promised).saturating_sub(promised.slack.max(pool.expected.slack()));
+        let by_ledger = ledger.get().checked_div(pool.expected.usual.get()).unwrap_or(0);
+        let memory = by_ledger.min(has.spare(promised).get() / need_of(pool).get());
+        let cpu = budget::unpromised_cpu(&profile.host, &sight.cpu, promised).get();
+        memory.min(cpu.checked_div(pool.spec.template.cpus.get()).unwrap_or(cpu))
+    }
+
+    /// The same for a pool that may have `most` without what is unknown, as far as the host was ever seen.
+    fn room_unseen(&self, most: u32) -> u64 {
+        let Asked { pool, profile, belief, now, .. } = self;
+        let (promised, template) = (self.promised(), &pool.spec.template);
+        let ledger = belief.memory.last().map(|memory| {
+            let unpromised = budget::memory_limit(profile, memory).saturating_sub(promised.most);
+            unpromised.get() / template.memory_max.get()
+        });
+        let reading = belief.memory.reading(*now);
+        let spare = reading.known().ok();
+        let spare =
+            spare.map(|memory| budget::above_floor(profile, memory, promised).get() / need_of(pool).get());
+        let cpu = belief.cpu.last().map(|cpu| budget::unpromised_cpu(&profile.host, cpu, promised).get());
+        let cpu = cpu.and_then(|cpu| cpu.checked_div(template.cpus.get()));
+        let own = u64::from(most.saturating_sub(pool.total()));
+        [ledger, spare, cpu].into_iter().flatten().fold(own, u64::min)
     }
 }
 
@@ -268,6 +335,7 @@ impl Why {
             | Why::CpuPressure { .. }
             | Why::Recovering { .. }
             | Why::NoTelemetry(_)
+            | Why::WithoutTelemetry { .. }
             | Why::EngineUnreachable(_)
             | Why::NotRecorded(_) => false,
         }

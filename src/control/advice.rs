@@ -67,6 +67,7 @@ impl Ends {
             | Why::MemoryAvailable { .. }
             | Why::Cpu { .. }
             | Why::MaxInstances { .. }
+            | Why::WithoutTelemetry { .. }
             | Why::CpuPressure { .. }
             | Why::Recovering { .. }
             | Why::TenantLimit { .. }

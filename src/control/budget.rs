@@ -16,6 +16,9 @@
 //! kernel says there is now, on the host and below the ceiling, and takes away what the instances have still to
 //! grow: it holds even if somebody outside our containers eats the host. A start must fit both.
 //!
+//! While the host's figures are unknown, a pool that goes on without them (`without_telemetry`) is held to a ledger of
+//! the worst case: the sum of all `memory_max` within the limit of the total that was last seen.
+//!
 //! The sums are taken anew each time a start is wished for: a few hundred additions, and nothing to drift.
 //!
 //! Not here: the verdict (`admission`).
@@ -43,6 +46,8 @@ pub(super) struct Promised {
     pub(super) cpu: MilliCpu,
     /// The furthest that one of them may outgrow its expectation.
     pub(super) slack: Bytes,
+    /// The sum of their `memory_max`: what they come to if all grow to their limits.
+    pub(super) most: Bytes,
 }
 
 impl Promised {
@@ -54,6 +59,7 @@ impl Promised {
         self.growth = self.growth.saturating_add(share.growth);
         self.cpu = self.cpu.saturating_add(pool.template.cpus);
         self.slack = self.slack.max(share.slack);
+        self.most = self.most.saturating_add(pool.template.memory_max);
     }
 
     /// Adds what another pool has promised.
@@ -64,6 +70,7 @@ impl Promised {
         self.outside = self.outside.saturating_add(other.outside);
         self.cpu = self.cpu.saturating_add(other.cpu);
         self.slack = self.slack.max(other.slack);
+        self.most = self.most.saturating_add(other.most);
     }
 }
 
@@ -93,14 +100,19 @@ impl Has<'_> {
 
     /// What is available above the floor and below the ceiling, once all have grown as far as they may.
     pub(super) fn spare(&self, promised: &Promised) -> Bytes {
-        let floor = self.profile.host.floor.of(self.memory.total);
-        let above_floor = self.memory.available.saturating_sub(floor);
+        let above_floor = above_floor(self.profile, self.memory, promised);
         let below_ceiling = memory_limit(self.profile, self.memory).saturating_sub(self.slice.hard);
         // What one more costs outside the slice is no matter of the ceiling.
         let inside = promised.growth.saturating_sub(promised.outside);
         let below_ceiling = below_ceiling.saturating_sub(inside).saturating_add(OVERHEAD);
-        above_floor.saturating_sub(promised.growth).min(below_ceiling)
+        above_floor.min(below_ceiling)
     }
+}
+
+/// What is available above the floor, once all have grown as far as they may.
+pub(super) fn above_floor(profile: &HostProfile, memory: &HostMemory, promised: &Promised) -> Bytes {
+    let floor = profile.host.floor.of(memory.total);
+    memory.available.saturating_sub(floor).saturating_sub(promised.growth)
 }
 
 /// What the processors can still be promised.

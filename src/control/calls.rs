@@ -102,11 +102,13 @@ impl Controller {
         self.show(call, &id);
     }
 
-    fn acquire(&mut self, call: CallId, request: Acquire) {
+    fn acquire(&mut self, call: CallId, mut request: Acquire) {
         let (class_name, class) = match self.class_of(&request) {
             Ok(found) => found,
             Err(refusal) => return self.reply(call, Reply::Refused(Box::new(refusal))),
         };
+        let other = self.stand_in(&request.pool);
+        let degraded_from = other.map(|other| std::mem::replace(&mut request.pool, other));
         let wait = request.wait.map_or(class.max_wait, |asked| asked.min(class.max_wait));
         let pool = &self.pools[&request.pool];
         let never = admission::never_fits(pool, &self.profile, &self.belief, self.now);
@@ -124,10 +126,13 @@ impl Controller {
         let who = Who { class: (&class_name, &class), tenant: &request.tenant, no_wait: wait.is_zero() };
         let verdict = admission::request(pool, &who, barred, startable);
         if let Verdict::Refuse(why) = verdict {
-            return self.refuse(call, request, class_name, why);
+            return self.refuse(call, (request, degraded_from), class_name, why);
         }
         let asynchronous = request.asynchronous;
         let id = self.enter(call, request, (class_name, &class), wait);
+        if let Some(from) = degraded_from {
+            self.note_degraded(&id, from);
+        }
         if verdict == Verdict::Wait {
             self.tell_of_lease(What::LeaseQueued, &id, None);
         }
@@ -177,6 +182,7 @@ impl Controller {
             id: id.clone(),
             kind: pool.spec.kind,
             pool: request.pool,
+            degraded_from: None,
             class: class_name,
             tenant: tenant.clone(),
             asked_at: now,
@@ -214,7 +220,13 @@ impl Controller {
         }
     }
 
-    fn refuse(&mut self, call: CallId, request: Acquire, class: ClassName, why: Why) {
+    fn refuse(
+        &mut self,
+        call: CallId,
+        (request, degraded_from): (Acquire, Option<PoolName>),
+        class: ClassName,
+        why: Why,
+    ) {
         let Acquire { lease, pool, tenant, .. } = request;
         let tally = self.pool(&pool).tally_of(&class);
         tally.ask();
@@ -228,7 +240,7 @@ impl Controller {
             tenant: Some(tenant),
         };
         self.out.push_back(Output::Tell(event));
-        let refusal = Refusal::Limit { why, pool, class, retry_after, lease: None };
+        let refusal = Refusal::Limit { why, pool, class, retry_after, lease: None, degraded_from };
         self.reply(call, Reply::Refused(Box::new(refusal)));
     }
 

@@ -83,9 +83,12 @@ impl Controller {
         let End::Refused(why) = end else {
             return self.show(call, id);
         };
-        let (pool, class) = (self.leases[id].pool.clone(), self.leases[id].class.clone());
+        let lease = &self.leases[id];
+        let (pool, class) = (lease.pool.clone(), lease.class.clone());
+        let degraded_from = lease.degraded_from.clone();
         let retry_after = self.retry_after(&pool, id, &why);
-        let refusal = Refusal::Limit { why, pool, class, retry_after, lease: Some(id.clone()) };
+        let lease = Some(id.clone());
+        let refusal = Refusal::Limit { why, pool, class, retry_after, lease, degraded_from };
         self.reply(call, Reply::Refused(Box::new(refusal)));
     }
 

@@ -39,6 +39,8 @@ impl Controller {
             stopping: counts.stopping,
             start: scaling::starts_wanted(queued, stock, counts.warm, counts.starting),
             stop: pool.too_many(),
+            without_telemetry: spec.without_telemetry.clone(),
+            unknown: self.belief.sight(now).err(),
             limits: self.explain_limits(pool),
         }
     }

@@ -68,6 +68,11 @@ impl<T: Clone> Figure<T> {
         self.last.as_ref().filter(|(_, at)| *at == now && self.trouble.is_none()).map(|(value, _)| value)
     }
 
+    /// The last value that could be read, however old: for what does not change while a host is up, and nothing else.
+    pub(super) fn last(&self) -> Option<&T> {
+        self.last.as_ref().map(|(value, _)| value)
+    }
+
     /// Whether nobody has tried to read it yet.
     pub(super) fn never_tried(&self) -> bool {
         self.last.is_none() && self.trouble.is_none()
@@ -140,10 +145,30 @@ impl Belief {
         sample.instances.into_iter().map(|(id, seen)| (id, seen.memory)).collect()
     }
 
+    /// The figures that a start is tested with.
+    ///
+    /// # Errors
+    /// The first that is unknown, and why.
+    pub(super) fn sight(&self, now: Instant) -> Result<Sight, String> {
+        let memory = *self.memory.reading(now).known().map_err(|why| format!("memory: {why}"))?;
+        let slice = self.slice.reading(now);
+        let slice = *slice.known().map_err(|why| format!("memory of all containers: {why}"))?;
+        let cpu = *self.cpu.reading(now).known().map_err(|why| format!("cpu: {why}"))?;
+        Ok(Sight { memory, slice, cpu })
+    }
+
     /// When the figures of a look at `now` stop being believed.
     pub(super) fn unknown_at(now: Instant) -> Instant {
         now.after(UNKNOWN_AFTER).after(Duration::from_nanos(1))
     }
+}
+
+/// What is known of the host, where all of it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Sight {
+    pub(super) memory: HostMemory,
+    pub(super) slice: SliceMemory,
+    pub(super) cpu: HostCpu,
 }
 
 /// What one look said of the memory of instances.

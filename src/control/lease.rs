@@ -32,6 +32,8 @@ pub(super) const WATCHERS: usize = 16;
 pub(super) struct Lease {
     pub(super) id: LeaseId,
     pub(super) pool: PoolName,
+    /// The pool that it was asked of, where that sent it on for want of telemetry.
+    pub(super) degraded_from: Option<PoolName>,
     /// What that pool lends; the pool may be gone before the lease is forgotten.
     pub(super) kind: Kind,
     pub(super) class: ClassName,
@@ -91,11 +93,24 @@ pub(super) enum State {
 impl Lease {
     /// One that was written down.
     pub(super) fn of(record: LeaseRecord, state: State) -> Lease {
-        let LeaseRecord { id, pool, kind, class, tenant, asked_at, limits, .. } = record;
+        let LeaseRecord { id, pool, degraded_from, kind, class, tenant, asked_at, limits, .. } = record;
         let LimitsRecord { first_use, idle, runtime, runtime_max } = limits;
         let limits = Limits { first_use, idle, runtime, runtime_max };
         let (caller, watchers, recorded) = (None, Vec::new(), true);
-        Lease { id, pool, kind, class, tenant, asked_at, caller, watchers, recorded, limits, state }
+        Lease {
+            id,
+            pool,
+            degraded_from,
+            kind,
+            class,
+            tenant,
+            asked_at,
+            caller,
+            watchers,
+            recorded,
+            limits,
+            state,
+        }
     }
 
     /// It as it is written down.
@@ -118,6 +133,7 @@ impl Lease {
         LeaseRecord {
             id: self.id.clone(),
             pool: self.pool.clone(),
+            degraded_from: self.degraded_from.clone(),
             kind: self.kind,
             class: self.class.clone(),
             tenant: self.tenant.clone(),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::message::Made;
-use crate::profile::{ClassName, Deadlines, Network, Pool, Probe, Template, Warm};
+use crate::profile::{ClassName, Deadlines, Network, Pool, Probe, Template, Warm, WithoutTelemetry};
 use crate::quantity::{Bytes, Permille};
 
 impl Made {
@@ -67,6 +67,7 @@ impl Made {
             },
             journal_output: self.journal_output,
             on_pressure: self.on_pressure,
+            without_telemetry: WithoutTelemetry::Stop,
             classes: BTreeMap::new(),
         }
     }

@@ -27,6 +27,7 @@ mod budget;
 mod calls;
 mod ceiling;
 mod check;
+mod degrade;
 mod demand;
 mod drain;
 mod ending;

@@ -288,6 +288,11 @@ impl Pool {
         self.tally.classes.entry(class.clone()).or_default()
     }
 
+    /// Whether a request that comes now has nothing warm to go to, and no start under way.
+    pub(super) fn needs_a_start(&self) -> bool {
+        self.ready.is_empty() && self.queue.len() >= self.counts.starting
+    }
+
     /// Whether one that is warm could be lent to one that waits.
     pub(super) fn may_serve(&self) -> bool {
         !self.ready.is_empty() && self.next().is_some()

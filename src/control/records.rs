@@ -266,9 +266,11 @@ impl Controller {
     }
 
     fn not_recorded(&mut self, id: LeaseId) -> Refusal {
-        let (pool, class) = (self.leases[&id].pool.clone(), self.leases[&id].class.clone());
+        let lease = &self.leases[&id];
+        let (pool, class) = (lease.pool.clone(), lease.class.clone());
+        let degraded_from = lease.degraded_from.clone();
         let why = Why::NotRecorded(self.records.trouble.clone().unwrap_or_default());
         let retry_after = self.retry_after(&pool, &id, &why);
-        Refusal::Limit { why, pool, class, retry_after, lease: Some(id) }
+        Refusal::Limit { why, pool, class, retry_after, lease: Some(id), degraded_from }
     }
 }

@@ -371,6 +371,7 @@ mod tests {
         let lease = LeaseRecord {
             id: LeaseId("r1".into()),
             pool: python.clone(),
+            degraded_from: None,
             kind: Kind::Sandbox,
             class: ClassName::new("interactive"),
             tenant: Tenant("ann".into()),

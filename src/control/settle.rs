@@ -25,6 +25,7 @@ impl Controller {
             self.fire(timer);
         }
         self.watch_telemetry();
+        self.degrade_waiting();
         self.watch_ceilings();
         self.serve_all();
         self.plan_stock();
@@ -127,8 +128,8 @@ impl Controller {
     }
 
     fn watch_telemetry(&mut self) {
-        if self.belief.memory.never_tried() && self.now.since(self.since) <= UNKNOWN_AFTER {
-            return; // The first look is on its way.
+        if self.first_look_is_due() {
+            return;
         }
         let known = match self.belief.memory.reading(self.now).known() {
             Ok(_) => None,
@@ -145,6 +146,11 @@ impl Controller {
             }
             (Some(_), false) | (None, true) => {}
         }
+    }
+
+    /// Whether the first look at the host is on its way.
+    pub(super) fn first_look_is_due(&self) -> bool {
+        self.belief.memory.never_tried() && self.now.since(self.since) <= UNKNOWN_AFTER
     }
 
     /// Whether anything is lent: nothing is that cannot be written down.
@@ -311,6 +317,8 @@ impl Controller {
             profile: &self.profile,
             belief: &self.belief,
             now: self.now,
+            sight: self.belief.sight(self.now),
+            before_look: self.first_look_is_due(),
             starting,
             refill,
             ahead,

@@ -69,6 +69,7 @@ impl Controller {
         LeaseView {
             id: lease.id.clone(),
             pool: lease.pool.clone(),
+            degraded_from: lease.degraded_from.clone(),
             kind: lease.kind,
             class: lease.class.clone(),
             tenant: lease.tenant.clone(),

@@ -44,6 +44,7 @@ impl Why {
             Why::Recovering { .. } => "recovering",
             Why::Backoff { .. } => "starts_failing",
             Why::NoTelemetry(_) => "no_telemetry",
+            Why::WithoutTelemetry { .. } => "without_telemetry",
             Why::EngineUnreachable(_) => "engine_unreachable",
             Why::NotRecorded(_) => "not_recorded",
         }
@@ -60,7 +61,9 @@ impl Why {
             Why::QueueFull { queued, limit } => of(u64::from(*queued) + 1, u64::from(*limit), "requests"),
             Why::TenantLimit { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "leases"),
             Why::HeldBack { have, held } => of(u64::from(*held) + 1, u64::from(*have), "slots"),
-            Why::MaxInstances { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "instances"),
+            Why::MaxInstances { have, limit } | Why::WithoutTelemetry { have, limit, .. } => {
+                of(u64::from(*have) + 1, u64::from(*limit), "instances")
+            }
             Why::UnderPressure { shortage, .. } => {
                 of(shortage.floor.get(), shortage.available.get(), "bytes")
             }
@@ -141,6 +144,13 @@ impl fmt::Display for Why {
                 write!(f, "{} failed in a row, the last: {last}", many(*failures, "start"))
             }
             Why::NoTelemetry(why) => write!(f, "the host's state is not known: {why}"),
+            Why::WithoutTelemetry { unknown, have, limit } => {
+                write!(
+                    f,
+                    "the host's state is not known ({unknown}); without it the pool may have {}, and has {have}",
+                    many(*limit, "instance")
+                )
+            }
             Why::EngineUnreachable(why) => write!(f, "the container engine does not answer: {why}"),
             Why::NotRecorded(why) => write!(f, "records cannot be written: {why}"),
         }
@@ -366,6 +376,9 @@ impl fmt::Display for What {
             }
             What::InstanceGone => write!(f, "instance is gone"),
             What::LeaseQueued => write!(f, "lease waits"),
+            What::LeaseDegraded { from, unknown } => {
+                write!(f, "asked of {from}, and sent on here while the host's state is not known: {unknown}")
+            }
             What::LeaseGranted(waited) => write!(f, "lease granted after {}", show_duration(*waited)),
             What::LeaseEnded(end) => write!(f, "lease {}: {end}", end.code()),
             What::RequestRefused(why) => write!(f, "request refused: {why}"),
@@ -389,7 +402,9 @@ impl fmt::Display for What {
             What::EngineLost(why) => {
                 write!(f, "the container engine does not answer, starting nothing: {why}")
             }
-            What::TelemetryLost(why) => write!(f, "the host's memory is not known, starting nothing: {why}"),
+            What::TelemetryLost(why) => {
+                write!(f, "the host's memory is not known, starting only what a pool may without: {why}")
+            }
             What::TelemetryBack => write!(f, "the host's memory is known"),
             What::Pressure(before, now) => {
                 write!(f, "memory pressure is {}, was {}: {now}", now.level.code(), before.code())

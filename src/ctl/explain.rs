@@ -23,10 +23,25 @@ fn text(it: &ExplainBody) -> String {
         text += format!("  {name:<9} {value:>7} {unit:<9}  {from}").trim_end();
         text.push('\n');
     }
+    if let Some(line) = without(it) {
+        text += &line;
+    }
     text.push('\n');
     let head = ["LIMIT", ">NEED", ">HAVE", ">SLACK", "KEEPS A START BACK"];
     text += &look::table(&head, &it.limits.iter().map(limit).collect::<Vec<_>>());
     text
+}
+
+/// What becomes of new work without telemetry, where the profile says more than that nothing is started or that is so now.
+fn without(it: &ExplainBody) -> Option<String> {
+    let says = match (it.without_telemetry_slots, &it.without_telemetry_use) {
+        (Some(most), _) => format!("starts while it has fewer than {most} instances"),
+        (None, Some(other)) => format!("requests that would need a start go to {other}"),
+        (None, None) if it.unknown.is_none() => return None,
+        (None, None) => "starts nothing".into(),
+    };
+    let now = it.unknown.as_ref().map_or(String::new(), |unknown| format!(", which is so now: {unknown}"));
+    Some(format!("\n  without telemetry it {says}{now}\n"))
 }
 
 fn class(it: &ClassDemandBody) -> Vec<String> {

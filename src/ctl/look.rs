@@ -168,6 +168,9 @@ pub(super) fn leases(leases: &[LeaseBody]) -> String {
         .collect();
     let mut text = table(&head, &rows);
     for lease in leases {
+        if let Some(asked) = &lease.degraded_from {
+            text.push_str(&format!("{} {}: {}\n", paint("!", Yellow), lease.id, sent_on(asked, &lease.pool)));
+        }
         let note = match (&lease.detail, &lease.blocked_by, lease.place) {
             (Some(detail), _, _) => detail.clone(),
             (None, Some(limit), Some(place)) => format!("place {place}, {}", limit.detail),
@@ -177,6 +180,11 @@ pub(super) fn leases(leases: &[LeaseBody]) -> String {
         text.push_str(&format!("{} {}: {note}\n", paint("!", Yellow), lease.id));
     }
     text
+}
+
+/// What is said of a lease that another pool than its own was asked for.
+pub(super) fn sent_on(asked: &str, pool: &str) -> String {
+    format!("asked of {asked}, and sent on to {pool} while the host's state was not known")
 }
 
 /// Everything about one thing, a line each; a list of things is a table below.

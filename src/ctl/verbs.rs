@@ -37,6 +37,9 @@ impl Tool {
             never = self.explain_wait(&acquire.pool) => match never {},
         };
         if !self.json {
+            if let Some(asked) = &lease.degraded_from {
+                say(&format!("stokerctl: {}", look::sent_on(asked, &lease.pool)));
+            }
             let waited = look::millis(lease.waited_ms);
             say(&match lease.instance {
                 Some(_) => format!("granted after {waited}; `stokerctl release {}` gives it back", lease.id),

@@ -151,6 +151,7 @@ pub(in crate::docker) fn pool(kind: Kind) -> Pool {
         },
         journal_output: false,
         on_pressure: crate::profile::OnPressure::Keep,
+        without_telemetry: crate::profile::WithoutTelemetry::Stop,
         classes: BTreeMap::new(),
     }
 }

@@ -12,7 +12,7 @@ use toml::Value as Toml;
 
 use crate::profile::check::shape::{spell_size, spell_time};
 use crate::profile::tree::{Data, Table};
-use crate::profile::{Amount, HostProfile, Pool, Probe};
+use crate::profile::{Amount, HostProfile, Pool, Probe, WithoutTelemetry};
 
 /// A profile with the origin of each value that is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -214,6 +214,13 @@ impl List {
         self.add("miss_target", Some(text(&pool.miss_target.to_string())));
         self.add("journal_output", Some(pool.journal_output.to_string()));
         self.add("on_pressure", Some(text(pool.on_pressure.as_str())));
+        match &pool.without_telemetry {
+            WithoutTelemetry::Stop => self.add("without_telemetry", Some(text("stop"))),
+            WithoutTelemetry::Slots(most) => self.add("without_telemetry.slots", Some(most.to_string())),
+            WithoutTelemetry::Use(other) => {
+                self.add("without_telemetry.use", Some(text(other.as_str())));
+            }
+        }
         for (name, its) in &pool.classes {
             if let Some(share) = its.share {
                 self.add(format!("class.{name}.share"), Some(text(&share.to_string())));

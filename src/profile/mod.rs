@@ -208,6 +208,8 @@ pub struct Pool {
     pub journal_output: bool,
     /// What becomes of its leases when the host is short of memory.
     pub on_pressure: OnPressure,
+    /// What it does while the host's figures are unknown.
+    pub without_telemetry: WithoutTelemetry,
     /// What each class of the host has of its slots.
     pub classes: BTreeMap<ClassName, PoolClass>,
 }
@@ -261,6 +263,17 @@ impl OnPressure {
             OnPressure::Interrupt => "interrupt",
         }
     }
+}
+
+/// What a pool does about new work while the host's figures are unknown. What is warm is lent in any case.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum WithoutTelemetry {
+    /// It starts nothing.
+    Stop,
+    /// It starts while it has fewer than so many instances, and the host would have room if all grew to their limits.
+    Slots(u32),
+    /// It starts nothing, and requests that would need a start go to this pool.
+    Use(PoolName),
 }
 
 /// What an instance is made from; two instances of equal templates are interchangeable.

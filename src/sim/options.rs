@@ -145,12 +145,16 @@ impl fmt::Display for Options {
     }
 }
 
-/// A host of one to three pools, and just so large that all stock fits and not all that may be asked for.
+/// A host of one to four pools, and just so large that all stock fits and not all that may be asked for.
 /// Where it need not be whole, it may lack a pool.
 fn host(rng: &mut Rng, whole: bool) -> (String, Bytes, MilliCpu) {
     let mut pools = String::new();
     let (mut memory, mut cpus) = (0, 0);
-    for (name, kind) in [("chrome", "browser"), ("python", "sandbox")] {
+    let heavy = rng.u32(0..3) == 0;
+    for (name, kind) in [("chrome", "browser"), ("python", "sandbox"), ("heavy", "sandbox")] {
+        if name == "heavy" && !heavy {
+            continue;
+        }
         if !whole && name == "chrome" && rng.bool() {
             continue;
         }
@@ -171,10 +175,11 @@ fn host(rng: &mut Rng, whole: bool) -> (String, Bytes, MilliCpu) {
             seconds.iter().map(|(key, value)| format!("{key} = \"{value}s\"\n")).collect();
         let most = min + more + rng.u64(1..=3);
         let shares = shares(rng, most);
+        let unseen = unseen(rng, name);
         pools += &format!(
             "[pool.{name}]\nkind = \"{kind}\"\nimage = \"{image}\"\nmemory_expect = \"{expect}MiB\"\n\
              memory_max = \"{}MiB\"\ncpus = \"{}\"\nmax_instances = {}\n\
-             warm = {{ min = {min}, max = {}, max_age = \"{}s\" }}\non_pressure = \"{}\"\n{deadlines}{shares}",
+             warm = {{ min = {min}, max = {}, max_age = \"{}s\" }}\non_pressure = \"{}\"\n{unseen}{deadlines}{shares}",
             2 * expect,
             MilliCpu::new(cpu),
             most,
@@ -208,6 +213,16 @@ fn host(rng: &mut Rng, whole: bool) -> (String, Bytes, MilliCpu) {
         [100, 100, 200][rng.usize(0..3)],
     );
     (host + &classes + &pools, Bytes::mib(total), MilliCpu::new(cores))
+}
+
+/// What becomes of new work without telemetry: nothing, a few instances, or of one pool the other one's.
+fn unseen(rng: &mut Rng, name: &str) -> String {
+    match rng.u32(0..3) {
+        0 => String::new(),
+        _ if name == "heavy" => "without_telemetry = { use = \"python\" }\n".into(),
+        1 => "without_telemetry = \"stop\"\n".into(),
+        _ => format!("without_telemetry = {{ slots = {} }}\n", rng.u64(1..=4)),
+    }
 }
 
 /// What one class has of a pool's slots, in some pools; what is held back is no more than it is guaranteed.

@@ -72,6 +72,7 @@ impl Report {
         match what {
             What::LeaseEnded(End::Refused(Why::NotRecorded(_))) => self.count("grants undone"),
             What::LeaseEnded(end) => *self.ends.entry(end.reason()).or_default() += 1,
+            What::LeaseDegraded { .. } => self.count("leases sent on"),
             What::LeaseGranted(waited) => {
                 self.count("grants");
                 self.longest_wait = self.longest_wait.max(*waited);

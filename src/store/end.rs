@@ -144,6 +144,11 @@ enum WhyText {
         have: u32,
         limit: u32,
     },
+    WithoutTelemetry {
+        unknown: String,
+        have: u32,
+        limit: u32,
+    },
 }
 
 #[derive(Serialize, Deserialize)]

@@ -39,6 +39,9 @@ pub struct KeptInstance {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct LeaseText {
     kind: String,
+    /// Not in rows of older versions.
+    #[serde(default)]
+    degraded_from: Option<String>,
     class: String,
     tenant: String,
     asked_ns: u64,
@@ -197,6 +200,7 @@ impl LeaseText {
         };
         LeaseText {
             kind: record.kind.to_string(),
+            degraded_from: record.degraded_from.as_ref().map(ToString::to_string),
             class: record.class.to_string(),
             tenant: record.tenant.to_string(),
             asked_ns: record.asked_at.as_nanos(),
@@ -228,6 +232,7 @@ impl LeaseText {
         Some(LeaseRecord {
             id: LeaseId(id.into()),
             pool: PoolName::new(pool),
+            degraded_from: self.degraded_from.map(PoolName::new),
             kind: kind_of(&self.kind)?,
             class: ClassName::new(self.class),
             tenant: Tenant(self.tenant.into()),

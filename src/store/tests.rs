@@ -30,6 +30,7 @@ fn lease(name: &str, state: LeaseRecordState) -> LeaseRecord {
     LeaseRecord {
         id: LeaseId(name.into()),
         pool: PoolName::new("python"),
+        degraded_from: Some(PoolName::new("large")),
         kind: Kind::Sandbox,
         class: ClassName::new("batch"),
         tenant: Tenant("ann".into()),
@@ -88,6 +89,7 @@ fn ends() -> Vec<End> {
         Why::Starts { have: 3, limit },
         Why::Backoff { failures: 2, last: "boom".into(), until: at(9) },
         Why::NoTelemetry("?".into()),
+        Why::WithoutTelemetry { unknown: "?".into(), have: 3, limit },
         Why::EngineUnreachable("away".into()),
         Why::NotRecorded("full".into()),
     ];
@@ -290,9 +292,9 @@ fn the_words_of_a_version_are_these() {
     by_caller or caller_gone
     first_use, idle, runtime
     drain, host_lost, pool_removed, pressure
-    queue_full, wait_expired, host_draining, pool_draining, pool_removed, never_fits, memory_promised, memory_available, cpu, max_instances, tenant_limit, held_back, starts, backoff, no_telemetry, engine_unreachable, not_recorded, under_pressure, cpu_pressure, recovering
+    queue_full, wait_expired, host_draining, pool_draining, pool_removed, never_fits, memory_promised, memory_available, cpu, max_instances, tenant_limit, held_back, starts, backoff, no_telemetry, engine_unreachable, not_recorded, under_pressure, cpu_pressure, recovering, without_telemetry
     ");
-    assert_eq!(super::file::MIGRATIONS.len(), 3);
+    assert_eq!(super::file::MIGRATIONS.len(), 4);
 }
 
 /// The file's pages but the first are overwritten, and nothing of them is in memory.

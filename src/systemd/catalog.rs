@@ -96,6 +96,11 @@ messages! {
     /// A request waits.
     LEASE_QUEUED = "bbfac152c614d208f163dc1ae6c44fd7", "A request for pool @STOKER_POOL@ waits",
         "No instance was warm. `stokerctl show @STOKER_LEASE@` shows its place and what it waits for.";
+    /// A request was sent on to another pool.
+    LEASE_DEGRADED = "5f0c1d8e9a7b4263b1e4d2c85a90f731", "A request for pool @STOKER_DEGRADED_FROM@ was sent on to pool @STOKER_POOL@",
+        "What of the host's state a start depends on is not known; the message says what. Pool\n\
+         @STOKER_DEGRADED_FROM@ says `without_telemetry = { use = \"@STOKER_POOL@\" }`, or the way there does. The lease\n\
+         stays in this pool when the host's state is known again, and names the one that was asked.";
     /// A lease was granted.
     LEASE_GRANTED = "e1b22a2d3d9f1be445b6ccd166e36dc8", "A lease of pool @STOKER_POOL@ was granted",
         "Tenant @STOKER_TENANT@ has instance @STOKER_INSTANCE@ for itself, @STOKER_WAITED_MS@ ms after asking.";
@@ -145,7 +150,8 @@ messages! {
     /// The host cannot be measured.
     TELEMETRY_LOST = "1ec24c351e0750e8b501b5dd30dda9ca", "The host's memory is not known",
         "What cannot be measured is never taken for free, so nothing is started until it can be read\n\
-         again. The message names the source; `/proc/meminfo` and `/proc/stat` must be readable to stokerd.";
+         again, but for pools that say otherwise (`without_telemetry`). The message names the source;\n\
+         `/proc/meminfo` and `/proc/stat` must be readable to stokerd.";
     /// The host can be measured again.
     TELEMETRY_BACK = "778086881a067da810afe244c6212dab", "The host's memory is known again",
         "Starts go on.";
@@ -210,6 +216,7 @@ pub fn of(what: &What) -> &'static Message {
         What::InstanceStuck(..) => &INSTANCE_STUCK,
         What::InstanceGone => &INSTANCE_GONE,
         What::LeaseQueued => &LEASE_QUEUED,
+        What::LeaseDegraded { .. } => &LEASE_DEGRADED,
         What::LeaseGranted(_) => &LEASE_GRANTED,
         What::LeaseEnded(_) => &LEASE_ENDED,
         What::RequestRefused(_) => &REQUEST_REFUSED,

@@ -73,6 +73,7 @@ fn batch(number: u64, ends: bool) -> Batch {
     let lease = LeaseRecord {
         id: LeaseId(format!("bench-00000000-{number:024x}").into()),
         pool: PoolName::new("tiny"),
+        degraded_from: None,
         kind: Kind::Sandbox,
         class: ClassName::new("interactive"),
         tenant: Tenant("root".into()),

@@ -29,7 +29,7 @@ const ENDS: [&str; 15] = [
     "pool_draining",
     "pool_removed",
 ];
-const LIMITS: [&str; 20] = [
+const LIMITS: [&str; 21] = [
     "queue_full",
     "tenant_limit",
     "held_back",
@@ -48,11 +48,12 @@ const LIMITS: [&str; 20] = [
     "cpu_pressure",
     "recovering",
     "no_telemetry",
+    "without_telemetry",
     "engine_unreachable",
     "not_recorded",
 ];
 /// What else has to happen for the faults to have been met.
-const OTHERS: [&str; 38] = [
+const OTHERS: [&str; 39] = [
     "words lost",
     "words doubled",
     "words late",
@@ -61,6 +62,7 @@ const OTHERS: [&str; 38] = [
     "stops failed",
     "engine lost",
     "telemetry lost",
+    "leases sent on",
     "drains",
     "strangers",
     "reloads",

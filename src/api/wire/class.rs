@@ -36,13 +36,16 @@ pub struct ClassBody {
     pub refused: BTreeMap<String, u64>,
     /// Taken back while they waited.
     pub left: u64,
+    /// Sent on to another pool while the host's state was not known; there they count anew.
+    #[serde(default)]
+    pub degraded: u64,
     /// Leases that had an instance and ended, by their state.
     pub ended: BTreeMap<String, u64>,
 }
 
 impl From<&ClassView> for ClassBody {
     fn from(view: &ClassView) -> ClassBody {
-        let ClassTally { asked, granted, waited, waits, refused, left, ended } = &view.tally;
+        let ClassTally { asked, granted, waited, waits, refused, left, degraded, ended } = &view.tally;
         let named = |counts: &BTreeMap<&'static str, u64>| {
             counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
         };
@@ -59,6 +62,7 @@ impl From<&ClassView> for ClassBody {
             wait_p95_ms: waits.percentile(95).map(millis),
             refused: named(refused),
             left: *left,
+            degraded: *degraded,
             ended: named(ended),
         }
     }

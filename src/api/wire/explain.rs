@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use super::millis;
 use crate::control::message::{ClassDemandView, ExplainView, LimitView, Why};
+use crate::profile::WithoutTelemetry;
 use crate::quantity::{Bytes, MilliCpu};
 
 /// The equations of a pool's stock with the numbers of now, and what bounds its next start.
@@ -63,6 +64,18 @@ pub struct ExplainBody {
     pub start: u32,
     /// Warm ones that are too many.
     pub stop: u32,
+    /// What becomes of new work while the host's state is not known: `stop`, `slots` or `use`.
+    #[serde(default)]
+    pub without_telemetry: String,
+    /// How many instances it may have then, where that is `slots`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_telemetry_slots: Option<u32>,
+    /// The pool that requests go to then, where that is `use`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub without_telemetry_use: Option<String>,
+    /// What of the host's state is not known now, and why.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<String>,
     /// All that may keep the next start back, in the order in which it is asked.
     pub limits: Vec<LimitRowBody>,
     /// What would change the answer.
@@ -113,6 +126,11 @@ pub struct LimitRowBody {
 
 impl From<&ExplainView> for ExplainBody {
     fn from(view: &ExplainView) -> ExplainBody {
+        let (without, slots_then, other) = match &view.without_telemetry {
+            WithoutTelemetry::Stop => ("stop", None, None),
+            WithoutTelemetry::Slots(most) => ("slots", Some(*most), None),
+            WithoutTelemetry::Use(other) => ("use", None, Some(other.to_string())),
+        };
         ExplainBody {
             pool: view.pool.to_string(),
             classes: view.classes.iter().map(ClassDemandBody::from).collect(),
@@ -136,6 +154,10 @@ impl From<&ExplainView> for ExplainBody {
             stopping: view.stopping,
             start: view.start,
             stop: view.stop,
+            without_telemetry: without.into(),
+            without_telemetry_slots: slots_then,
+            without_telemetry_use: other,
+            unknown: view.unknown.clone(),
             limits: view.limits.iter().map(LimitRowBody::from).collect(),
             advice: advice(view),
         }
@@ -193,6 +215,7 @@ fn advice(view: &ExplainView) -> String {
     let more = match lacks.filter(|_| !matches!(why, Why::UnderPressure { .. })) {
         Some(("bytes", lacks, _)) => format!("one more slot needs {} more", Bytes::new(lacks)),
         Some(("millicores", lacks, _)) => format!("one more slot needs {} cores more", MilliCpu::new(lacks)),
+        _ if matches!(why, Why::WithoutTelemetry { .. }) => why.to_string(),
         Some(("instances", _, limit)) => {
             format!("one of the {limit} has to end, or max_instances to be raised")
         }

@@ -43,6 +43,9 @@ pub struct LeaseBody {
     pub id: String,
     /// Its pool.
     pub pool: String,
+    /// The pool that was asked, where the host's state was not known and the request was sent on to this one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub degraded_from: Option<String>,
     /// `browser` or `sandbox`.
     pub kind: String,
     /// Its class.
@@ -86,6 +89,7 @@ impl From<&LeaseView> for LeaseBody {
         let mut body = LeaseBody {
             id: view.id.to_string(),
             pool: view.pool.to_string(),
+            degraded_from: view.degraded_from.as_ref().map(ToString::to_string),
             kind: view.kind.to_string(),
             class: view.class.to_string(),
             tenant: view.tenant.to_string(),

@@ -39,6 +39,13 @@ pub enum What {
     InstanceGone,
     /// A request waits.
     LeaseQueued,
+    /// A request was sent on to this pool, because what the other one needs to know of the host is unknown.
+    LeaseDegraded {
+        /// The pool that was asked.
+        from: PoolName,
+        /// What is unknown, and why.
+        unknown: String,
+    },
     /// A request was granted after waiting this long.
     LeaseGranted(Duration),
     /// A lease ended.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Why;
 use crate::control::words::Figures;
-use crate::profile::{ClassName, PoolName};
+use crate::profile::{ClassName, PoolName, WithoutTelemetry};
 use crate::quantity::Permille;
 
 /// All of it. Numbers of slots and of requests that are no whole ones are in thousandths.
@@ -52,6 +52,10 @@ pub struct ExplainView {
     pub start: u32,
     /// Warm ones that are too many now.
     pub stop: u32,
+    /// What the profile says of it while the host's state is not known.
+    pub without_telemetry: WithoutTelemetry,
+    /// What of that is not known now, and why.
+    pub unknown: Option<String>,
     /// All that may keep the next start back, in the order in which it is asked.
     pub limits: Vec<LimitView>,
 }

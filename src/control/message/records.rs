@@ -46,6 +46,8 @@ pub struct LeaseRecord {
     pub id: LeaseId,
     /// Its pool.
     pub pool: PoolName,
+    /// The pool that it was asked of, where that sent it on for want of telemetry.
+    pub degraded_from: Option<PoolName>,
     /// What that pool lends.
     pub kind: Kind,
     /// Its class.

@@ -78,7 +78,8 @@ pub struct PoolTally {
     pub took: Histogram,
 }
 
-/// Counts of one class in one pool. `asked` is what was granted, refused or taken back, and what still waits.
+/// Counts of one class in one pool. `asked` is what was granted, refused, taken back or sent on, and what still
+/// waits.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ClassTally {
     /// Requests; those that an earlier daemon had accepted, too.
@@ -93,6 +94,8 @@ pub struct ClassTally {
     pub refused: BTreeMap<&'static str, u64>,
     /// Taken back while they waited.
     pub left: u64,
+    /// Sent on to another pool for want of telemetry, when they came or while they waited; there they count anew.
+    pub degraded: u64,
     /// Leases that had an instance and ended, by their state.
     pub ended: BTreeMap<&'static str, u64>,
 }
@@ -115,6 +118,11 @@ impl ClassTally {
         add(&mut self.refused, why.code());
     }
 
+    /// One was sent on to another pool.
+    pub fn degrade(&mut self) {
+        self.degraded = self.degraded.saturating_add(1);
+    }
+
     /// One ended; whether it had an instance.
     pub fn end(&mut self, end: &End, executed: bool) {
         match (executed, end) {
@@ -130,6 +138,7 @@ impl ClassTally {
             .values()
             .fold(self.granted, |sum, count| sum.saturating_add(*count))
             .saturating_add(self.left)
+            .saturating_add(self.degraded)
     }
 }
 

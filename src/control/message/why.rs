@@ -131,8 +131,17 @@ pub enum Why {
         /// How many may be, for stock.
         limit: u32,
     },
-    /// The host's memory is not known.
+    /// The host's memory or processors are not known: what of them, and why.
     NoTelemetry(String),
+    /// The same, and the pool has as many instances as it may have without.
+    WithoutTelemetry {
+        /// What is not known, and why.
+        unknown: String,
+        /// How many there are, in any state.
+        have: u32,
+        /// `without_telemetry`'s `slots`.
+        limit: u32,
+    },
     /// The engine does not answer.
     EngineUnreachable(String),
     /// What is lent could not be written down.
@@ -154,6 +163,8 @@ pub enum Refusal {
         retry_after: Option<Duration>,
         /// The lease that ended this way, where there was one.
         lease: Option<LeaseId>,
+        /// The pool that was asked, where the request was sent on to this one.
+        degraded_from: Option<PoolName>,
     },
     /// There is no such pool; the ones there are.
     NoSuchPool(PoolName, Vec<PoolName>),

@@ -33,6 +33,10 @@ pub(super) fn transition(event: &Event, more: u64) {
     let instance = event.instance.as_ref().map(ToString::to_string);
     let lease = event.lease.as_ref().map(ToString::to_string);
     let tenant = event.tenant.as_ref().map(ToString::to_string);
+    let degraded_from = match &event.what {
+        What::LeaseDegraded { from, .. } => Some(from.to_string()),
+        _ => None,
+    };
     let (state, reason) = state_and_reason(&event.what);
     let Numbers { took, waited, count, exit, held, limit } = Numbers::of(&event.what);
     let repeated = (more > 0).then_some(more);
@@ -47,6 +51,7 @@ pub(super) fn transition(event: &Event, more: u64) {
                 stoker_tenant = tenant,
                 stoker_state = state,
                 stoker_reason = reason,
+                stoker_degraded_from = degraded_from,
                 stoker_took_ms = took.map(millis),
                 stoker_waited_ms = waited.map(millis),
                 stoker_count = count,
@@ -121,6 +126,7 @@ fn is_trouble(what: &What) -> bool {
         | What::InstanceStopping(_)
         | What::InstanceGone
         | What::LeaseQueued
+        | What::LeaseDegraded { .. }
         | What::LeaseGranted(_)
         | What::LeaseEnded(_)
         | What::RequestRefused(_)
@@ -149,6 +155,7 @@ fn state_and_reason(what: &What) -> (&'static str, Option<&'static str>) {
         What::InstanceStuck(..) => ("stuck", None),
         What::InstanceGone => ("gone", None),
         What::LeaseQueued => ("queued", None),
+        What::LeaseDegraded { .. } => ("degraded", Some("no_telemetry")),
         What::LeaseGranted(_) => ("executing", None),
         What::LeaseEnded(end) => (end.code(), Some(end.reason())),
         What::RequestRefused(why) => ("refused", Some(why.code())),
@@ -217,6 +224,7 @@ impl Numbers {
             | What::InstanceStopping(_)
             | What::InstanceGone
             | What::LeaseQueued
+            | What::LeaseDegraded { .. }
             | What::LeaseEnded(_)
             | What::DrainBegan(_)
             | What::Drained

@@ -97,6 +97,7 @@ fn kind(event: &Event) -> Option<Kind> {
         | What::InstanceStuck(..)
         | What::InstanceGone
         | What::LeaseQueued
+        | What::LeaseDegraded { .. }
         | What::LeaseGranted(_)
         | What::LeaseEnded(_)
         | What::DrainBegan(_)

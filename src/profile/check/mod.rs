@@ -11,6 +11,7 @@ mod fields;
 mod pool;
 pub(super) mod shape;
 mod shares;
+mod telemetry;
 #[cfg(test)]
 pub(super) mod tests;
 
@@ -147,6 +148,7 @@ fn profile(tree: &Tree, notes: &Notes) -> Option<HostProfile> {
                 Written::Incomplete => complete = false,
             }
         }
+        telemetry::hold_together(&tables, &pools, complete);
         if complete && pools.is_empty() && disabled > 0 {
             let wrong = "at least one pool is required, and all that are written are `enabled = false`";
             tables.note(Wrong::new(wrong));

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use crate::profile::check::fields::{Fields, Given, nearest};
 use crate::profile::check::shape::{self, spell_size, spell_time};
-use crate::profile::check::{DAY, MOST_CORES, MOST_MEMORY, shares};
+use crate::profile::check::{DAY, MOST_CORES, MOST_MEMORY, shares, telemetry};
 use crate::profile::mistake::Wrong;
 use crate::profile::tree::{Data, Value, quote};
 use crate::profile::{ClassName, Deadlines, Kind, Network, OnPressure, Pool, Probe, Template, Warm};
@@ -98,6 +98,7 @@ fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool
     // Work that is under way is what the host is there for: it is interrupted where the operator said so.
     let words = [OnPressure::Keep, OnPressure::Interrupt].map(|word| (word.as_str(), word));
     let on_pressure = fields.read("on_pressure", shape::word(&words)).or(OnPressure::Keep).value;
+    let without_telemetry = telemetry::of(&mut fields);
     fields.finish();
     let (kind, template) = (kind?, template?);
     let memory_expect = memory.expect;
@@ -111,6 +112,7 @@ fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool
         deadlines,
         journal_output,
         on_pressure,
+        without_telemetry,
         classes: shares,
         expect_runtime,
         target_utilization,

@@ -521,6 +521,36 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         table: POOL,
+        name: "without_telemetry",
+        range: Range::Text("\"stop\"; or a table with one of the two keys below"),
+        usual: both("\"stop\""),
+        meaning: "What becomes of new work while the host's memory, processors or what all containers hold are unknown: \
+                  nothing is started. What is warm is lent all the same.",
+        reason: "What nobody can see is not to be filled. A figure is unknown ten seconds after it was last read.",
+    },
+    Key {
+        table: POOL,
+        name: "without_telemetry.slots",
+        range: Range::Count(1, MOST_INSTANCES),
+        usual: Usual::Open("none are started", "4"),
+        meaning: "Starts go on meanwhile while this pool has fewer instances than this in any state, and while the host \
+                  would have room if every instance of every pool grew to its memory_max.",
+        reason: "That room is counted by the total memory and the cores that were last seen, which do not change; what \
+                 outlived its container is not known then. Where the total was never seen this number alone bounds the \
+                 pool: it should fit an empty host.",
+    },
+    Key {
+        table: POOL,
+        name: "without_telemetry.use",
+        range: Range::Text("another pool's name, of the same kind"),
+        usual: Usual::Open("no other pool", "\"q\""),
+        meaning: "Requests that would need a start go to this pool meanwhile, be they new or waiting, and their leases \
+                  say so. They stay there.",
+        reason: "A cheaper pool may have more that is warm, or slots without telemetry. A way through several pools \
+                 must end.",
+    },
+    Key {
+        table: POOL,
         name: "class.interactive.share",
         range: Range::Share(Permille::new(1), Permille::new(1000)),
         usual: Usual::Open("one slot, and what others leave", "\"60%\""),

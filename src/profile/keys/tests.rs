@@ -17,6 +17,9 @@ fn with(kind: &str, class: &str, key: &Key, value: Option<&str>) -> Result<HostP
             text += &format!("pool.p.{name} = \"{value}\"\n");
         }
     }
+    if key.name == "without_telemetry.use" {
+        text += &format!("pool.q = {{ kind = \"{kind}\", image = 'i' }}\n");
+    }
     if !text.contains("class.other") {
         text += "[class.other]\n";
     }
@@ -155,6 +158,7 @@ fn the_parser_knows_these_keys_and_no_others() {
         (POOL, ""),
         (POOL, "warm"),
         (POOL, "probe"),
+        (POOL, "without_telemetry"),
         (POOL, "class.interactive"),
     ] {
         let path = format!("{}{}{sub}", table.replace("NAME", "p"), if sub.is_empty() { "" } else { "." });

@@ -96,6 +96,7 @@ impl Judge {
                 let most = self.profile.classes[&class].max_wait;
                 let known = Known {
                     request: request.clone(),
+                    degraded_from: None,
                     call,
                     asked_at: now,
                     wait: request.wait.unwrap_or(most).min(most),

@@ -12,6 +12,7 @@ mod hears;
 mod relief;
 mod restarts;
 mod sees;
+mod telemetry;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -103,6 +104,8 @@ struct Seen {
 #[derive(Debug)]
 struct Known {
     request: Acquire,
+    /// The pool that was asked, where it was said to be sent on; the request's is the other one then.
+    degraded_from: Option<PoolName>,
     call: CallId,
     asked_at: Instant,
     wait: Duration,

@@ -22,6 +22,8 @@ impl Judge {
         // The next one begins calm, and knows of nobody that relief has ended.
         self.books = Books::since(now);
         (self.engine, self.written) = (false, 0);
+        // What the host has is seen anew.
+        (self.memory, self.cores) = (None, None);
         let leases: BTreeMap<&LeaseId, &LeaseRecord> = disk
             .values()
             .filter_map(|record| match record {
@@ -85,6 +87,15 @@ impl Judge {
     fn remember_lease(&mut self, id: &LeaseId, record: Option<&LeaseRecord>) -> Found {
         let known = self.leases.get_mut(id).expect("it was listed");
         known.record = if record.is_some() { 0 } else { known.record };
+        // What was said of it and not written down has not been.
+        if let Some(record) = record.filter(|record| record.pool != known.request.pool) {
+            known.request.pool = record.pool.clone();
+            known.degraded_from = record.degraded_from.clone();
+            (known.request.max_runtime, known.request.idle_timeout) =
+                (Some(record.limits.runtime), Some(record.limits.idle));
+            known.deadlines.max_runtime = record.limits.runtime_max;
+            known.deadlines.first_use_timeout = record.limits.first_use;
+        }
         match record.map(|record| &record.state) {
             Some(LeaseRecordState::Executing { instance, granted_at, used, deadline }) => {
                 known.granted = Some((*instance, *granted_at));

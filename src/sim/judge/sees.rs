@@ -86,7 +86,7 @@ impl Judge {
         let made = self.profile.pools.get(pool).cloned().map(Arc::new);
         let made =
             made.ok_or_else(|| format!("{id} is started in {pool}, which the profile does not have"))?;
-        let allowed = made.max_instances;
+        let (allowed, made_of) = (made.max_instances, Arc::clone(&made));
         let seen = Seen {
             pool: pool.clone(),
             made,
@@ -115,7 +115,7 @@ impl Judge {
         let many = there().filter(|seen| seen.pool == *pool).count();
         hold(many <= allowed as usize, || format!("{pool} has {many} instances, {allowed} may be"))?;
         let Some((memory, _)) = self.memory.filter(|(_, at)| now.since(*at) <= BELIEVED) else {
-            return Err(format!("{id} is started and the host's memory is not known"));
+            return self.see_start_unseen(id, &made_of);
         };
         let promised: Bytes = there().map(|seen| self.promised(seen)).sum();
         let slack = there().map(|seen| self.slack(seen)).max().unwrap_or_default();
@@ -249,6 +249,7 @@ impl Judge {
             }
             LeaseState::Ended { .. } => ended,
         };
+        let right = right && view.pool == known.request.pool && view.degraded_from == known.degraded_from;
         hold(right, || format!("{view:?} is shown of {known:?}"))
     }
 
@@ -261,6 +262,10 @@ impl Judge {
     fn see_event(&mut self, event: &Event) -> Found {
         match (&event.what, event.instance, &event.lease) {
             (What::LeaseGranted(_), Some(instance), Some(lease)) => self.see_grant(instance, lease),
+            (What::LeaseDegraded { from, .. }, _, Some(lease)) => {
+                let pool = event.pool.as_ref().ok_or("a lease is sent on to no pool")?;
+                self.see_degraded(lease, from, pool)
+            }
             (What::LeaseQueued, _, Some(lease)) => {
                 self.live.insert(lease.clone());
                 self.watch(lease);

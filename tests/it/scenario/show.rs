@@ -64,7 +64,9 @@ fn record(record: &Record) -> String {
                 }
                 LeaseRecordState::Ended { end, .. } => format!("{}: {end}", end.code()),
             };
-            format!("{} {state}", lease.id)
+            let sent_on = lease.degraded_from.as_ref();
+            let sent_on = sent_on.map_or(String::new(), |asked| format!(" ({} for {asked})", lease.pool));
+            format!("{} {state}{sent_on}", lease.id)
         }
         Record::Instance(it) => {
             let state = match it.state {
@@ -149,7 +151,11 @@ pub(super) fn reply(name: &str, reply: &Reply) -> Vec<String> {
 }
 
 fn state(view: &LeaseView) -> String {
-    match &view.state {
+    let sent_on = match &view.degraded_from {
+        Some(asked) => format!(" ({} for {asked})", view.pool),
+        None => String::new(),
+    };
+    let state = match &view.state {
         LeaseState::Queued { place, starting, blocked_by, deadline } => {
             let start = if *starting { ", a start is under way" } else { "" };
             let blocked = blocked_by.as_ref().map_or(String::new(), |why| format!(", {}", self::why(why)));
@@ -164,7 +170,8 @@ fn state(view: &LeaseView) -> String {
         LeaseState::Ended { end, at: ended, .. } => {
             format!("{} ({}) at {}: {end}", end.code(), end.reason(), at(*ended))
         }
-    }
+    };
+    state + &sent_on
 }
 
 fn refusal(refusal: &Refusal) -> String {

@@ -50,6 +50,7 @@ max_runtime = "2h 30m"
 stop_timeout = "10s"
 journal_output = true
 on_pressure = "interrupt"
+without_telemetry = { use = "cheap" }
 class.interactive = { share = "60%", hold_back = 8 }
 class.nightly.share = "12.5%"
 
@@ -63,6 +64,11 @@ max_leases = 5
 kind = "sandbox"
 image = "stoker/python:latest"
 probe = ["python3", "-c", "pass"]
+
+[pool.cheap]
+kind = "browser"
+image = "stoker/chromium:latest"
+without_telemetry = { slots = 3 }
 "#;
 
 #[test]
@@ -464,6 +470,59 @@ fn apply(text: String, damage: Damage) -> String {
 }
 
 /// One line a mistake: `line:column key: problem`, and after ` // ` the hint.
+#[test]
+fn ways_without_telemetry_end_at_a_pool_of_the_same_kind() {
+    let pool = |name: &str, kind: &str, without: &str| {
+        format!("[pool.{name}]\nkind = \"{kind}\"\nimage = \"i\"\nwithout_telemetry = {without}\n")
+    };
+    let expected = "expected \"stop\", { slots = 20 } or { use = \"POOL\" }, found";
+    for (without, problem) in [
+        ("\"halt\"", format!("4:21 pool.p.without_telemetry: {expected} the text \"halt\"")),
+        ("{}", format!("4:21 pool.p.without_telemetry: {expected} an empty table")),
+        ("{ slots = 0 }", "4:31 pool.p.without_telemetry: expected at least 1, found 0".into()),
+        (
+            "{ slots = 2, use = \"q\" }",
+            "4:34 pool.p.without_telemetry: expected one of `slots` and `use`, found both // where an earlier layer says the \
+             other one, take it out there"
+                .into(),
+        ),
+        (
+            "{ slot = 2 }",
+            "4:23 pool.p.without_telemetry: there is no such key, \"slot\" // the keys known here are slots, use".into(),
+        ),
+        (
+            "{ use = \"r\" }",
+            "4:21 pool.p.without_telemetry: there is no pool \"r\" // there are \"b\", \"p\", \"q\"".into(),
+        ),
+        (
+            "{ use = \"b\" }",
+            "4:21 pool.p.without_telemetry: expected a pool of kind sandbox, as this one, found b, a browser // callers of \
+             one kind can do nothing with the other"
+                .into(),
+        ),
+        (
+            "{ use = \"p\" }",
+            "4:21 pool.p.without_telemetry: expected a way that ends, found the circle p -> p".into(),
+        ),
+    ] {
+        let others = pool("b", "browser", "\"stop\"") + &pool("q", "sandbox", "{ slots = 4 }");
+        assert_eq!(report(&(pool("p", "sandbox", without) + &others)), [problem], "{without}");
+    }
+    let to = |other: &str| format!("{{ use = \"{other}\" }}");
+    let of = |name: &str, other: &str| pool(name, "sandbox", &to(other));
+    let circle = |at: u32, way: &str| {
+        format!(
+            "{at}:21 pool.{}.without_telemetry: expected a way that ends, found the circle {way}",
+            &way[..1]
+        )
+    };
+    // One that only leads into a circle is not part of it.
+    let round = of("p", "q") + &of("q", "r") + &of("r", "q");
+    assert_eq!(report(&round), [circle(8, "q -> r -> q"), circle(12, "r -> q -> r")]);
+    let way = of("p", "q") + &of("q", "r") + &pool("r", "sandbox", "\"stop\"");
+    assert_eq!(report(&way), [] as [String; 0]);
+}
+
 fn report(text: &str) -> Vec<String> {
     let Err(mistakes) = check("host.toml", text) else { return Vec::new() };
     let line = |m: &Mistake| {

@@ -59,6 +59,7 @@ fn every_key_arrives() {
     stop_timeout: 10s }
     journal_output: true
     on_pressure: Interrupt
+    without_telemetry: Use(PoolName("cheap"))
     classes: {ClassName("batch"): PoolClass { share: None
     hold_back: 0
     guaranteed: 1
@@ -114,6 +115,7 @@ fn defaults_of_a_browser() {
     stop_timeout: 5s }
     journal_output: false
     on_pressure: Keep
+    without_telemetry: Stop
     classes: {ClassName("batch"): PoolClass { share: None
     hold_back: 0
     guaranteed: 1
@@ -159,6 +161,7 @@ fn defaults_of_a_sandbox() {
     stop_timeout: 5s }
     journal_output: false
     on_pressure: Keep
+    without_telemetry: Stop
     classes: {ClassName("batch"): PoolClass { share: None
     hold_back: 0
     guaranteed: 1
