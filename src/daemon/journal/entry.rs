@@ -33,10 +33,8 @@ pub(super) fn transition(event: &Event, more: u64) {
     let instance = event.instance.as_ref().map(ToString::to_string);
     let lease = event.lease.as_ref().map(ToString::to_string);
     let tenant = event.tenant.as_ref().map(ToString::to_string);
-    let degraded_from = match &event.what {
-        What::LeaseDegraded { from, .. } => Some(from.to_string()),
-        _ => None,
-    };
+    let degraded_from =
+        if let What::LeaseDegraded { from, .. } = &event.what { Some(from.to_string()) } else { None };
     let (state, reason) = state_and_reason(&event.what);
     let Numbers { took, waited, count, exit, held, limit } = Numbers::of(&event.what);
     let repeated = (more > 0).then_some(more);
