@@ -12,6 +12,7 @@ mod hears;
 mod relief;
 mod restarts;
 mod sees;
+mod tasks;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -50,6 +51,8 @@ pub(super) struct Judge {
     watched: BTreeSet<(Instant, LeaseId)>,
     /// The lease that a call asked for.
     asked: BTreeMap<CallId, LeaseId>,
+    /// Unanswered requests that have a name.
+    again: BTreeMap<CallId, Acquire>,
     /// What is over, the oldest first.
     over: VecDeque<(Instant, Over)>,
     /// Unanswered calls, and when they were heard.
@@ -137,6 +140,7 @@ impl Judge {
             live: BTreeSet::new(),
             watched: BTreeSet::new(),
             asked: BTreeMap::new(),
+            again: BTreeMap::new(),
             over: VecDeque::new(),
             calls: BTreeMap::new(),
             drains: BTreeMap::new(),

@@ -7,7 +7,7 @@ use super::{BELIEVED, Found, Judge, Known, LAG, OVERHEAD, Over, Seen};
 use crate::control::message::{
     Acquire, CallId, Cancelled, Deadline, End, Event, Failure, InstanceId, InstanceRecord,
     InstanceRecordState, Interruption, LeaseId, LeaseRecordState, LeaseState, LeaseView, Output, Record,
-    Reply, Scope, StopReason, What, Why,
+    Refusal, Reply, Scope, StopReason, What, Why,
 };
 use crate::profile::{Pool, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
@@ -196,6 +196,7 @@ impl Judge {
         match reply {
             Reply::Lease(view) => {
                 self.see_told(view)?;
+                self.see_again(call, view)?;
                 let known = self.leases.get(&view.id).ok_or("a lease that nobody asked for")?;
                 let queued = matches!(view.state, LeaseState::Queued { .. });
                 let blocks = known.call == call && !known.request.asynchronous;
@@ -212,9 +213,19 @@ impl Judge {
                 // An answer that has waited for a record says how it was.
                 hold(live || heard < self.now, || format!("{instance} may be used and is lent to {lent:?}"))
             }
-            Reply::Pools(_) | Reply::Explain(_) | Reply::Host(_) | Reply::Reloaded(_) | Reply::Refused(_) => {
-                Ok(())
-            }
+            Reply::Refused(refusal) => match &**refusal {
+                Refusal::OtherTask(task, _) => self.see_other_task(call, task),
+                Refusal::Limit { .. }
+                | Refusal::NoSuchPool(..)
+                | Refusal::NoSuchClass(..)
+                | Refusal::NoSuchLease(_)
+                | Refusal::NotExecuting(_)
+                | Refusal::CannotChange(_) => {
+                    self.again.remove(&call);
+                    Ok(())
+                }
+            },
+            Reply::Pools(_) | Reply::Explain(_) | Reply::Host(_) | Reply::Reloaded(_) => Ok(()),
         }
     }
 
@@ -264,6 +275,7 @@ impl Judge {
             (What::LeaseQueued, _, Some(lease)) => {
                 self.live.insert(lease.clone());
                 self.watch(lease);
+                self.see_alone(lease)?;
                 self.see_queued(lease)
             }
             (What::PoolGone, ..) => {
@@ -368,7 +380,7 @@ impl Judge {
         seen.lent = Some(lease.clone());
         self.live.insert(lease.clone());
         self.watch(lease);
-        Ok(())
+        self.see_alone(lease)
     }
 
     fn see_end(&mut self, lease: &LeaseId, end: &End) -> Found {
