@@ -196,6 +196,14 @@ impl From<Refusal> for Problem {
                     ..Problem::new(StatusCode::BAD_REQUEST, "no_such_class", title, detail)
                 }
             }
+            Refusal::OtherTask(task, lease) => {
+                let detail = format!(
+                    "task `{task}` was asked for with another pool, class, max_runtime or idle_timeout"
+                );
+                let title = "the task is another one";
+                let problem = Problem::new(StatusCode::CONFLICT, "other_task", title, detail);
+                Problem { lease: lease.map(|lease| lease.to_string()), ..problem }
+            }
             Refusal::CannotChange(change) => {
                 let detail =
                     format!("{change}: this cannot change while the daemon runs, nothing has changed");

@@ -1,5 +1,6 @@
 //! What callers and operators ask, and the answers that can be given at once.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::Controller;
@@ -9,13 +10,22 @@ use super::drain::Drain;
 use super::lease::{Lease, Limits, State, WATCHERS};
 use super::message::{
     Acquire, Call, CallId, Cancelled, DrainRecord, End, Event, Failure, LeaseId, Output, Record, Refusal,
-    Reply, Scope, Tenant, Verdict, WaitFor, What, Why,
+    Reply, Scope, TaskRecord, Tenant, Verdict, WaitFor, What, Why,
 };
 use super::queue::Waiting;
 use super::scaling;
 use super::timer::Timer;
 use crate::profile::{Class, ClassName, PoolName};
 use crate::quantity::Instant;
+
+/// A request on its way into a queue or to its refusal.
+struct Arrival {
+    request: Acquire,
+    /// What it is for, where that has a name.
+    task: Option<Box<TaskRecord>>,
+    /// The pool that was asked, where the request is for another one now.
+    degraded_from: Option<PoolName>,
+}
 
 impl Controller {
     /// Answers a call, or keeps it until it can be answered.
@@ -107,6 +117,10 @@ impl Controller {
             Ok(found) => found,
             Err(refusal) => return self.reply(call, Reply::Refused(Box::new(refusal))),
         };
+        if self.take_known_task(call, &request) {
+            return;
+        }
+        let task = self.attempt(&request);
         let other = self.stand_in(&request.pool);
         let degraded_from = other.map(|other| std::mem::replace(&mut request.pool, other));
         let wait = request.wait.map_or(class.max_wait, |asked| asked.min(class.max_wait));
@@ -126,12 +140,14 @@ impl Controller {
         let who = Who { class: (&class_name, &class), tenant: &request.tenant, no_wait: wait.is_zero() };
         let verdict = admission::request(pool, &who, barred, startable);
         if let Verdict::Refuse(why) = verdict {
-            return self.refuse(call, (request, degraded_from), class_name, why);
+            return self.refuse(call, Arrival { request, task, degraded_from }, class_name, why);
         }
         let asynchronous = request.asynchronous;
-        let id = self.enter(call, request, (class_name, &class), wait);
-        if let Some(from) = degraded_from {
-            self.note_degraded(&id, from);
+        let degraded = degraded_from.is_some();
+        let arrival = Arrival { request, task, degraded_from };
+        let id = self.enter(call, arrival, (class_name, &class), wait);
+        if degraded {
+            self.note_degraded(&id);
         }
         if verdict == Verdict::Wait {
             self.tell_of_lease(What::LeaseQueued, &id, None);
@@ -159,32 +175,39 @@ impl Controller {
     fn enter(
         &mut self,
         call: CallId,
-        request: Acquire,
+        arrival: Arrival,
         (class_name, class): (ClassName, &Class),
         wait: Duration,
     ) -> LeaseId {
-        let (now, tenant) = (self.now, request.tenant);
+        let (now, Arrival { request, task, degraded_from }) = (self.now, arrival);
+        let id = request.lease.clone();
+        let (first, is_new) = self.let_in(&request.tenant, task.as_deref(), &id);
+        let tenant = request.tenant;
+        let asked_of = degraded_from.as_ref().map(|from| Arc::clone(&self.pools[from].spec));
         let pool = self.pool(&request.pool);
-        pool.demand.arrived(now, &class_name, scaling::runtime(&pool.spec));
-        pool.plan.touch();
-        pool.tally_of(&class_name).ask();
+        if is_new {
+            pool.demand.arrived(now, &class_name, scaling::runtime(&pool.spec));
+            pool.plan.touch();
+        }
+        pool.tally_of(&class_name).ask(task.as_deref().map_or(1, |task| task.attempt));
         let waiting = Waiting {
             lease: request.lease.clone(),
             class: class_name.clone(),
             tenant: tenant.clone(),
             asked: now,
         };
-        let place = pool.queue.join(waiting, now.after(class.target_wait));
+        let place = pool.queue.join(waiting, first.after(class.target_wait));
         let limits = Limits::new(&pool.spec.deadlines, request.max_runtime, request.idle_timeout);
+        let limits = asked_of.map_or(limits, |spec| limits.within(&spec.deadlines));
         let deadline = now.after(wait);
-        let id = request.lease.clone();
         let lease = Lease {
             id: id.clone(),
             kind: pool.spec.kind,
             pool: request.pool,
-            degraded_from: None,
+            degraded_from,
             class: class_name,
             tenant: tenant.clone(),
+            task,
             asked_at: now,
             caller: (!request.asynchronous).then_some(call),
             watchers: Vec::new(),
@@ -220,16 +243,12 @@ impl Controller {
         }
     }
 
-    fn refuse(
-        &mut self,
-        call: CallId,
-        (request, degraded_from): (Acquire, Option<PoolName>),
-        class: ClassName,
-        why: Why,
-    ) {
+    fn refuse(&mut self, call: CallId, arrival: Arrival, class: ClassName, why: Why) {
+        let Arrival { request, task, degraded_from } = arrival;
+        let attempt = task.map_or(1, |task| task.attempt);
         let Acquire { lease, pool, tenant, .. } = request;
         let tally = self.pool(&pool).tally_of(&class);
-        tally.ask();
+        tally.ask(attempt);
         tally.refuse(&why);
         let retry_after = self.retry_after(&pool, &lease, &why);
         let event = Event {

@@ -2,13 +2,13 @@
 //!
 //! Think of a ferry in fog: whoever has a boat waiting is rowed over, and the others are sent to the bridge. Only a
 //! request that would need a start is sent on, when it comes or while it waits; its lease says of which pool it was
-//! asked, and stays where it is when the fog lifts. It keeps its promised instant and its wait, and has the deadlines of
-//! the pool that serves it, or its own where these are shorter.
+//! asked, and stays where it is when the fog lifts. It keeps its promised instant and its wait, and has the shorter
+//! deadlines of both pools.
 //!
 //! Not here: what that pool may start without telemetry (`admission`), that ways through pools end (`profile`).
 
 use super::Controller;
-use super::lease::{Limits, State};
+use super::lease::State;
 use super::message::{LeaseId, What};
 use super::queue::{self, Waiting};
 use super::scaling;
@@ -62,43 +62,47 @@ impl Controller {
             unreachable!("only queued leases are in the queue");
         };
         let (class, tenant, asked) = (lease.class.clone(), lease.tenant.clone(), lease.asked_at);
+        let attempt = lease.attempt();
         let from = std::mem::replace(&mut lease.pool, to.clone());
         self.pool(&from).dequeue(place, false);
         let pool = self.pool(to);
         pool.demand.arrived(now, &class, scaling::runtime(&pool.spec));
         pool.plan.touch();
-        pool.tally_of(&class).ask();
+        pool.tally_of(&class).ask(attempt);
         let waiting = Waiting { lease: id.clone(), class, tenant, asked };
         let joined = pool.queue.join(waiting, place.0);
         let deadlines = pool.spec.deadlines.clone();
         let lease = self.leases.get_mut(id).expect("it was there just now");
-        lease.limits = Limits::new(&deadlines, Some(lease.limits.runtime), Some(lease.limits.idle));
+        lease.limits = lease.limits.within(&deadlines);
+        lease.degraded_from.get_or_insert_with(|| from.clone()); // Sent on once more, it is still of the first.
         if let State::Queued { place, .. } = &mut lease.state {
             *place = joined;
         }
         let (recorded, class) = (lease.recorded, lease.class.clone());
         self.pool(&from).tally_of(&class).degrade();
-        self.mark_degraded(id, from);
+        self.tell_degraded(id);
         if recorded {
             self.record_lease(id);
         }
     }
 
-    /// A request for that pool has just come to the one of its lease.
-    pub(super) fn note_degraded(&mut self, id: &LeaseId, from: PoolName) {
-        let class = self.leases[id].class.clone();
-        let tally = self.pool(&from).tally_of(&class);
-        tally.ask();
-        tally.degrade();
-        self.mark_degraded(id, from);
+    /// A request has just come to another pool than the one that was asked.
+    pub(super) fn note_degraded(&mut self, id: &LeaseId) {
+        let lease = &self.leases[id];
+        let (class, attempt) = (lease.class.clone(), lease.attempt());
+        if let Some(from) = lease.degraded_from.clone() {
+            let tally = self.pool(&from).tally_of(&class);
+            tally.ask(attempt);
+            tally.degrade();
+            self.tell_degraded(id);
+        }
     }
 
-    fn mark_degraded(&mut self, id: &LeaseId, from: PoolName) {
+    fn tell_degraded(&mut self, id: &LeaseId) {
         let unknown = self.belief.sight(self.now).err().unwrap_or_default();
-        let lease = self.leases.get_mut(id).expect("only known leases are sent on");
-        // Sent on once more, it is still of the pool that was asked.
-        let from = lease.degraded_from.get_or_insert(from).clone();
-        self.tell_of_lease(What::LeaseDegraded { from, unknown }, id, None);
+        if let Some(from) = self.leases[id].degraded_from.clone() {
+            self.tell_of_lease(What::LeaseDegraded { from, unknown }, id, None);
+        }
     }
 
     /// Whether a figure that starts depend on is unknown, and not merely on its way.

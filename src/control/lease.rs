@@ -15,7 +15,7 @@
 use std::time::Duration;
 
 use super::message::{CallId, Deadline, End, InstanceId, Interruption, LeaseId, Tenant, WaitFor};
-use super::message::{LeaseRecord, LeaseRecordState, LimitsRecord};
+use super::message::{LeaseRecord, LeaseRecordState, LimitsRecord, TaskRecord};
 use super::queue::Place;
 use crate::profile::{ClassName, Deadlines, Kind, PoolName};
 use crate::quantity::Instant;
@@ -38,6 +38,8 @@ pub(super) struct Lease {
     pub(super) kind: Kind,
     pub(super) class: ClassName,
     pub(super) tenant: Tenant,
+    /// The task that it is an attempt of.
+    pub(super) task: Option<Box<TaskRecord>>,
     pub(super) asked_at: Instant,
     /// The call that is answered when it is granted or refused.
     pub(super) caller: Option<CallId>,
@@ -72,6 +74,18 @@ impl Limits {
     }
 }
 
+impl Limits {
+    /// These, or those of another pool where they are shorter.
+    pub(super) fn within(self, pool: &Deadlines) -> Limits {
+        Limits {
+            first_use: self.first_use.min(pool.first_use_timeout),
+            idle: self.idle.min(pool.idle_timeout),
+            runtime: self.runtime.min(pool.max_runtime),
+            runtime_max: self.runtime_max.min(pool.max_runtime),
+        }
+    }
+}
+
 /// Where a lease is.
 #[derive(Debug)]
 pub(super) enum State {
@@ -93,7 +107,8 @@ pub(super) enum State {
 impl Lease {
     /// One that was written down.
     pub(super) fn of(record: LeaseRecord, state: State) -> Lease {
-        let LeaseRecord { id, pool, degraded_from, kind, class, tenant, asked_at, limits, .. } = record;
+        let LeaseRecord { id, pool, degraded_from, kind, class, tenant, task, asked_at, limits, state: _ } =
+            record;
         let LimitsRecord { first_use, idle, runtime, runtime_max } = limits;
         let limits = Limits { first_use, idle, runtime, runtime_max };
         let (caller, watchers, recorded) = (None, Vec::new(), true);
@@ -104,6 +119,7 @@ impl Lease {
             kind,
             class,
             tenant,
+            task,
             asked_at,
             caller,
             watchers,
@@ -137,10 +153,16 @@ impl Lease {
             kind: self.kind,
             class: self.class.clone(),
             tenant: self.tenant.clone(),
+            task: self.task.clone(),
             asked_at: self.asked_at,
             limits: LimitsRecord { first_use, idle, runtime, runtime_max },
             state,
         }
+    }
+
+    /// The how-manieth attempt it is of what its caller wants done.
+    pub(super) fn attempt(&self) -> u32 {
+        self.task.as_ref().map_or(1, |task| task.attempt)
     }
 
     /// Whether it has ended.

@@ -18,11 +18,11 @@ mod why;
 
 pub use events::{Event, StopReason, What};
 pub use explain::{ClassDemandView, ExplainView, LimitView};
-pub use names::{CallId, InstanceId, LeaseId, Tenant};
+pub use names::{CallId, InstanceId, LeaseId, TaskId, Tenant};
 pub use pressure::{Ceilings, CeilingsView, Level, PressureView, Shortage, SliceMemory, Tier, Victim};
 pub use records::{
     DrainRecord, EnvelopeRecord, InstanceRecord, InstanceRecordState, LeaseRecord, LeaseRecordState,
-    LimitsRecord, Made, PeakWeight, Process, Record, Recovered, Subject,
+    LimitsRecord, Made, PeakWeight, Process, Record, Recovered, Subject, TaskRecord,
 };
 pub use tally::{BUCKETS, ClassTally, Histogram, PoolTally};
 pub use views::{
@@ -250,6 +250,8 @@ pub struct Acquire {
     pub class: Option<ClassName>,
     /// For whom.
     pub tenant: Tenant,
+    /// What the caller calls it, so that the same request may be made again.
+    pub task: Option<TaskId>,
     /// How long it may wait in the queue; the class's `max_wait` where `None`, and never above it.
     pub wait: Option<Duration>,
     /// Whether to answer at once with the waiting lease, instead of when it is granted or refused.

@@ -50,6 +50,7 @@ mod reload;
 mod scaling;
 mod settle;
 mod shares;
+mod tasks;
 mod timer;
 mod view;
 pub mod words;
@@ -65,6 +66,7 @@ use self::message::{CallId, Event, Input, InstanceId, LeaseId, Output, Reply, Te
 use self::pool::Pool;
 use self::records::Records;
 use self::relief::Relief;
+use self::tasks::Tasks;
 use self::timer::{Timer, Timers};
 use crate::profile::{self, HostProfile, PoolName};
 use crate::quantity::Instant;
@@ -86,6 +88,7 @@ pub struct Controller {
     leases: BTreeMap<LeaseId, Lease>,
     /// How many leases of each tenant go on or wait.
     tenants: BTreeMap<Tenant, u32>,
+    tasks: Tasks,
     /// Ended leases, oldest end first.
     ended: VecDeque<LeaseId>,
     /// Calls that wait for an answer, and the lease they wait for.
@@ -122,6 +125,7 @@ impl Controller {
             homes: BTreeMap::new(),
             leases: BTreeMap::new(),
             tenants: BTreeMap::new(),
+            tasks: Tasks::default(),
             ended: VecDeque::new(),
             calls: BTreeMap::new(),
             strangers: BTreeMap::new(),

@@ -73,6 +73,7 @@ impl Controller {
             kind: lease.kind,
             class: lease.class.clone(),
             tenant: lease.tenant.clone(),
+            task: lease.task.as_ref().map(|task| (task.id.clone(), task.attempt)),
             asked_at: lease.asked_at,
             state: self.view_state(lease, rank),
             seen_at: self.now,

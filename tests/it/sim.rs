@@ -53,7 +53,9 @@ const LIMITS: [&str; 21] = [
     "not_recorded",
 ];
 /// What else has to happen for the faults to have been met.
-const OTHERS: [&str; 39] = [
+const OTHERS: [&str; 41] = [
+    "tasks asked for again",
+    "tasks confused",
     "words lost",
     "words doubled",
     "words late",

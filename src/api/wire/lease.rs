@@ -14,6 +14,10 @@ pub struct AcquireBody {
     /// The class; the pool's own where absent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub class: Option<String>,
+    /// What you call this request: while a lease of the same name goes on, or after it completed, the answer is that lease;
+    /// after another end it is the next attempt, with the place in the queue of the first. Up to 128 visible ASCII characters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
     /// The longest wait, such as `"10s"`; the class's `max_wait` where absent; `"0s"` not to wait.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wait: Option<String>,
@@ -52,6 +56,12 @@ pub struct LeaseBody {
     pub class: String,
     /// Whose it is.
     pub tenant: String,
+    /// What its caller calls it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task_id: Option<String>,
+    /// The how-manieth attempt of that it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub attempt: Option<u32>,
     /// `queued`, `starting`, `executing`, `draining`, or a terminal state.
     pub state: String,
     /// How long it waited, or has waited so far.
@@ -93,6 +103,8 @@ impl From<&LeaseView> for LeaseBody {
             kind: view.kind.to_string(),
             class: view.class.to_string(),
             tenant: view.tenant.to_string(),
+            task_id: view.task.as_ref().map(|(id, _)| id.to_string()),
+            attempt: view.task.as_ref().map(|(_, attempt)| *attempt),
             state: view.state.code().into(),
             waited_ms: millis(now.since(view.asked_at)),
             running_ms: None,

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     CeilingsView, ClassTally, Engine, Exit, Histogram, HostCpu, HostMemory, InstanceId, LeaseId, Pressure,
-    PressureView, SliceMemory, Tenant, Why,
+    PressureView, SliceMemory, TaskId, Tenant, Why,
 };
 use crate::profile::{ClassName, Kind, PoolName};
 use crate::quantity::{Bytes, Instant};
@@ -24,6 +24,8 @@ pub struct LeaseView {
     pub class: ClassName,
     /// Whose it is.
     pub tenant: Tenant,
+    /// The task that it is for, and the how-manieth attempt of it.
+    pub task: Option<(TaskId, u32)>,
     /// When the request arrived.
     pub asked_at: Instant,
     /// Its state with what belongs to it.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{InstanceId, LeaseId, LeaseView, Shortage};
+use super::{InstanceId, LeaseId, LeaseView, Shortage, TaskId};
 use crate::profile::{Change, ClassName, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu, Permille};
 
@@ -172,6 +172,8 @@ pub enum Refusal {
     NoSuchClass(ClassName, Vec<ClassName>),
     /// There is no such lease, or none any more.
     NoSuchLease(LeaseId),
+    /// This task was asked for with other wishes; its last lease, where there was one.
+    OtherTask(TaskId, Option<LeaseId>),
     /// The lease is not in a state for that.
     NotExecuting(Box<LeaseView>),
     /// The new profile changes what a daemon that runs cannot change.

@@ -51,6 +51,7 @@ impl Judge {
                 if let Some(lease) = self.asked.get(call).cloned() {
                     self.mark(&lease, |known| known.left = true);
                 }
+                self.again.remove(call);
                 self.calls.remove(call); // One that is handed in later than this is answered to nobody.
             }
         }
@@ -87,15 +88,18 @@ impl Judge {
         self.calls.insert(call, now);
         match asked {
             Call::Acquire(request) => {
-                let Some(pool) = self.profile.pools.get(&request.pool) else {
-                    return; // It is refused, and never a lease.
-                };
+                let has_pool = self.profile.pools.contains_key(&request.pool);
+                if !has_pool || self.hear_task(call, request) {
+                    return; // It is refused, or about a lease that is known.
+                }
+                let pool = &self.profile.pools[&request.pool];
                 let class = request.class.clone();
                 let class = class.unwrap_or_else(|| pool.default_class.clone());
                 let deadlines = pool.deadlines.clone();
                 let most = self.profile.classes[&class].max_wait;
                 let known = Known {
                     request: request.clone(),
+                    pool: request.pool.clone(),
                     degraded_from: None,
                     call,
                     asked_at: now,

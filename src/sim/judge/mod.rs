@@ -12,6 +12,7 @@ mod hears;
 mod relief;
 mod restarts;
 mod sees;
+mod tasks;
 mod telemetry;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -51,6 +52,8 @@ pub(super) struct Judge {
     watched: BTreeSet<(Instant, LeaseId)>,
     /// The lease that a call asked for.
     asked: BTreeMap<CallId, LeaseId>,
+    /// Unanswered requests that have a name.
+    again: BTreeMap<CallId, Acquire>,
     /// What is over, the oldest first.
     over: VecDeque<(Instant, Over)>,
     /// Unanswered calls, and when they were heard.
@@ -104,12 +107,14 @@ struct Seen {
 #[derive(Debug)]
 struct Known {
     request: Acquire,
-    /// The pool that was asked, where it was said to be sent on; the request's is the other one then.
+    /// The pool that it is in.
+    pool: PoolName,
+    /// The pool that was asked, where it was said to be sent on.
     degraded_from: Option<PoolName>,
     call: CallId,
     asked_at: Instant,
     wait: Duration,
-    /// The pool's when it was asked for.
+    /// The pool's when it was asked for; where it was sent on, the shorter ones of both.
     deadlines: Deadlines,
     granted: Option<(InstanceId, Instant)>,
     /// The record that it is accepted or granted by, and whether anybody was told.
@@ -140,6 +145,7 @@ impl Judge {
             live: BTreeSet::new(),
             watched: BTreeSet::new(),
             asked: BTreeMap::new(),
+            again: BTreeMap::new(),
             over: VecDeque::new(),
             calls: BTreeMap::new(),
             drains: BTreeMap::new(),

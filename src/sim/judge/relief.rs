@@ -101,7 +101,7 @@ impl Judge {
         let class = known.request.class.as_ref();
         let made = &self.instances[&id].made;
         // A pool that a reload took away goes by what it said last.
-        let pool = self.profile.pools.get(&known.request.pool).unwrap_or(made);
+        let pool = self.profile.pools.get(&known.pool).unwrap_or(made);
         let interactive = class.unwrap_or(&pool.default_class).as_str() == "interactive";
         hold(!interactive || level == Level::Critical, || {
             format!("{lease} is interactive and goes at {level:?}")

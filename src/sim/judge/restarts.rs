@@ -88,13 +88,12 @@ impl Judge {
         let known = self.leases.get_mut(id).expect("it was listed");
         known.record = if record.is_some() { 0 } else { known.record };
         // What was said of it and not written down has not been.
-        if let Some(record) = record.filter(|record| record.pool != known.request.pool) {
-            known.request.pool = record.pool.clone();
+        if let Some(record) = record.filter(|record| record.pool != known.pool) {
+            known.pool = record.pool.clone();
             known.degraded_from = record.degraded_from.clone();
-            (known.request.max_runtime, known.request.idle_timeout) =
-                (Some(record.limits.runtime), Some(record.limits.idle));
             known.deadlines.max_runtime = record.limits.runtime_max;
             known.deadlines.first_use_timeout = record.limits.first_use;
+            known.deadlines.idle_timeout = record.limits.idle;
         }
         match record.map(|record| &record.state) {
             Some(LeaseRecordState::Executing { instance, granted_at, used, deadline }) => {

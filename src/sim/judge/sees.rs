@@ -7,7 +7,7 @@ use super::{BELIEVED, Found, Judge, Known, LAG, OVERHEAD, Over, Seen};
 use crate::control::message::{
     Acquire, CallId, Cancelled, Deadline, End, Event, Failure, InstanceId, InstanceRecord,
     InstanceRecordState, Interruption, LeaseId, LeaseRecordState, LeaseState, LeaseView, Output, Record,
-    Reply, Scope, StopReason, What, Why,
+    Refusal, Reply, Scope, StopReason, What, Why,
 };
 use crate::profile::{Pool, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
@@ -196,6 +196,7 @@ impl Judge {
         match reply {
             Reply::Lease(view) => {
                 self.see_told(view)?;
+                self.see_again(call, view)?;
                 let known = self.leases.get(&view.id).ok_or("a lease that nobody asked for")?;
                 let queued = matches!(view.state, LeaseState::Queued { .. });
                 let blocks = known.call == call && !known.request.asynchronous;
@@ -212,9 +213,19 @@ impl Judge {
                 // An answer that has waited for a record says how it was.
                 hold(live || heard < self.now, || format!("{instance} may be used and is lent to {lent:?}"))
             }
-            Reply::Pools(_) | Reply::Explain(_) | Reply::Host(_) | Reply::Reloaded(_) | Reply::Refused(_) => {
-                Ok(())
-            }
+            Reply::Refused(refusal) => match &**refusal {
+                Refusal::OtherTask(task, _) => self.see_other_task(call, task),
+                Refusal::Limit { .. }
+                | Refusal::NoSuchPool(..)
+                | Refusal::NoSuchClass(..)
+                | Refusal::NoSuchLease(_)
+                | Refusal::NotExecuting(_)
+                | Refusal::CannotChange(_) => {
+                    self.again.remove(&call);
+                    Ok(())
+                }
+            },
+            Reply::Pools(_) | Reply::Explain(_) | Reply::Host(_) | Reply::Reloaded(_) => Ok(()),
         }
     }
 
@@ -245,11 +256,11 @@ impl Judge {
                 granted == Some(*instance)
                     && !ended
                     && (*used, *deadline) == (known.used, known.deadline)
-                    && *draining == self.drain_of(&known.request.pool)
+                    && *draining == self.drain_of(&known.pool)
             }
             LeaseState::Ended { .. } => ended,
         };
-        let right = right && view.pool == known.request.pool && view.degraded_from == known.degraded_from;
+        let right = right && view.pool == known.pool && view.degraded_from == known.degraded_from;
         hold(right, || format!("{view:?} is shown of {known:?}"))
     }
 
@@ -269,6 +280,7 @@ impl Judge {
             (What::LeaseQueued, _, Some(lease)) => {
                 self.live.insert(lease.clone());
                 self.watch(lease);
+                self.see_alone(lease)?;
                 self.see_queued(lease)
             }
             (What::PoolGone, ..) => {
@@ -298,7 +310,8 @@ impl Judge {
                     StopReason::Pressure => self.relieved(id, None),
                     StopReason::Removed => !self.profile.pools.contains_key(&seen.pool),
                     StopReason::Outdated => {
-                        let exchanged = self.is_outdated(seen) && !self.is_awaited(&seen.pool);
+                        let exchanged = self.is_outdated(seen)
+                            && (!self.is_awaited(&seen.pool) || self.is_above_ceiling(&seen.pool));
                         seen.lent.is_none() && (exchanged || seen.unseen)
                     }
                     StopReason::Used => seen.lent.is_some(),
@@ -314,20 +327,20 @@ impl Judge {
 
     /// No more of a tenant's wait in a class and pool than may, beside those for whom starts were under way or could be.
     fn see_queued(&self, lease: &LeaseId) -> Found {
-        let Known { request, .. } = &self.leases[lease];
-        let pool = &self.profile.pools[&request.pool];
+        let Known { request, pool: place, .. } = &self.leases[lease];
+        let pool = &self.profile.pools[place];
         let class = |request: &Acquire| request.class.clone().unwrap_or_else(|| pool.default_class.clone());
         let class_of_it = class(request);
         let waits = |id: &&LeaseId| {
             let known = &self.leases[*id];
             known.granted.is_none()
-                && known.request.pool == request.pool
+                && known.pool == *place
                 && known.request.tenant == request.tenant
                 && class(&known.request) == class_of_it
         };
         let class = &self.profile.classes[&class_of_it];
         // A reload may have lowered the ceiling below what is being started.
-        let starts = |seen: &&Seen| seen.pool == request.pool && !(seen.ready || seen.stop || seen.gone);
+        let starts = |seen: &&Seen| seen.pool == *place && !(seen.ready || seen.stop || seen.gone);
         let starting = self.there().filter(starts).count();
         let most = class.max_queued as usize + starting.max(pool.max_instances as usize);
         if self.live.len() <= most {
@@ -335,8 +348,8 @@ impl Judge {
         }
         let many = self.live.iter().filter(waits).count();
         hold(many <= most, || {
-            let (tenant, pool) = (&request.tenant, &request.pool);
-            format!("{many} of {tenant} in class {class_of_it} wait in {pool}, {most} may")
+            let tenant = &request.tenant;
+            format!("{many} of {tenant} in class {class_of_it} wait in {place}, {most} may")
         })
     }
 
@@ -347,9 +360,15 @@ impl Judge {
         newest.is_some_and(|pool| seen.older || differs(pool))
     }
 
+    /// Whether a pool had more than a reload allows before the last of it was stopped.
+    fn is_above_ceiling(&self, pool: &PoolName) -> bool {
+        let left = self.there().filter(|seen| seen.pool == *pool && !seen.stop).count();
+        self.profile.pools.get(pool).is_some_and(|spec| left >= spec.max_instances as usize)
+    }
+
     /// Whether somebody waits for this pool.
     fn is_awaited(&self, pool: &PoolName) -> bool {
-        let waits = |id: &LeaseId| self.leases[id].granted.is_none() && self.leases[id].request.pool == *pool;
+        let waits = |id: &LeaseId| self.leases[id].granted.is_none() && self.leases[id].pool == *pool;
         self.live.iter().any(waits)
     }
 
@@ -357,7 +376,7 @@ impl Judge {
         let now = self.now;
         let seen = self.instances.get_mut(&id).ok_or("something unknown is lent")?;
         let known = self.leases.get_mut(lease).ok_or("it is lent to nobody")?;
-        let fit = seen.ready && !seen.unseen && !seen.stop && !seen.gone && seen.pool == known.request.pool;
+        let fit = seen.ready && !seen.unseen && !seen.stop && !seen.gone && seen.pool == known.pool;
         hold(fit, || format!("{id} is lent and is {seen:?}"))?;
         *self.grants.entry(seen.pool.clone()).or_default() += 1;
         hold(seen.lent.is_none(), || format!("{id} is lent to {lease} and was to {:?}", seen.lent))?;
@@ -373,14 +392,14 @@ impl Judge {
         seen.lent = Some(lease.clone());
         self.live.insert(lease.clone());
         self.watch(lease);
-        Ok(())
+        self.see_alone(lease)
     }
 
     fn see_end(&mut self, lease: &LeaseId, end: &End) -> Found {
         let known = self.leases.get(lease).ok_or("an unknown lease ended")?;
         hold(!known.ended, || format!("{lease} ended twice"))?;
         let idle = self.idle_deadline(known);
-        let drain = self.drain_of(&known.request.pool);
+        let drain = self.drain_of(&known.pool);
         let seen = known.granted.map(|(instance, _)| &self.instances[&instance]);
         let due = |at: Instant| at <= self.now;
         let right = match end {
@@ -398,14 +417,12 @@ impl Judge {
             }
             End::Interrupted(Interruption::Drain) => seen.is_some() && drain.is_some_and(due),
             End::Interrupted(Interruption::PoolRemoved) => {
-                seen.is_some() && !self.profile.pools.contains_key(&known.request.pool)
+                seen.is_some() && !self.profile.pools.contains_key(&known.pool)
             }
             End::Interrupted(Interruption::HostLost) => false,
             End::Refused(Why::NotRecorded(_)) => !known.told,
             End::Refused(Why::HostDraining | Why::PoolDraining) => seen.is_none() && drain.is_some(),
-            End::Refused(Why::PoolRemoved) => {
-                seen.is_none() && !self.profile.pools.contains_key(&known.request.pool)
-            }
+            End::Refused(Why::PoolRemoved) => seen.is_none() && !self.profile.pools.contains_key(&known.pool),
             End::Refused(why) => {
                 let over = due(known.asked_at.after(known.wait));
                 matches!(why, Why::WaitExpired { .. }) && seen.is_none() && over
@@ -457,7 +474,7 @@ impl Judge {
         match known.granted {
             None => known.asked_at.after(known.wait),
             Some(_) => {
-                let drain = self.drain_of(&known.request.pool).unwrap_or(known.deadline);
+                let drain = self.drain_of(&known.pool).unwrap_or(known.deadline);
                 known.deadline.min(self.idle_deadline(known)).min(drain)
             }
         }

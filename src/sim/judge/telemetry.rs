@@ -37,27 +37,22 @@ impl Judge {
     pub(super) fn see_degraded(&mut self, lease: &LeaseId, from: &PoolName, to: &PoolName) -> Found {
         let seen = self.memory.is_some_and(|(_, at)| self.now.since(at) <= BELIEVED);
         hold(!seen, || format!("{lease} is sent on from {from} to {to}, and the host's memory is known"))?;
-        let waits = self.live.contains(lease);
         let known = self.leases.get_mut(lease).ok_or("nobody asked for what is sent on")?;
         hold(known.granted.is_none() && !known.ended, || format!("{lease} is sent on and is {known:?}"))?;
-        let asked = known.degraded_from.get_or_insert(known.request.pool.clone()).clone();
+        let asked = known.degraded_from.get_or_insert(known.pool.clone()).clone();
         hold(asked == *from, || format!("{lease} is sent on from {from}, and {asked} was asked"))?;
-        let mut at = known.request.pool.clone();
+        let mut at = known.pool.clone();
         while at != *to {
             match self.profile.pools.get(&at).map(|pool| &pool.without_telemetry) {
                 Some(WithoutTelemetry::Use(other)) => at = other.clone(),
                 other => return Err(format!("{lease} is sent on to {to}, and {at} says {other:?}")),
             }
         }
-        if waits {
-            // What it was promised as it came is not made more.
-            let of = &known.deadlines;
-            let (runtime, idle) = (known.request.max_runtime, known.request.idle_timeout);
-            known.request.max_runtime = Some(runtime.unwrap_or(of.max_runtime).min(of.max_runtime));
-            known.request.idle_timeout = Some(idle.unwrap_or(of.idle_timeout).min(of.idle_timeout));
-        }
-        known.deadlines = self.profile.pools[to].deadlines.clone();
-        known.request.pool = to.clone();
+        let (of, its) = (&mut known.deadlines, &self.profile.pools[to].deadlines);
+        of.max_runtime = of.max_runtime.min(its.max_runtime);
+        of.idle_timeout = of.idle_timeout.min(its.idle_timeout);
+        of.first_use_timeout = of.first_use_timeout.min(its.first_use_timeout);
+        known.pool = to.clone();
         Ok(())
     }
 }
