@@ -268,7 +268,10 @@ pub(super) async fn of_the_frameworks(response: Response) -> Response {
 
 fn status_of(why: &Why) -> StatusCode {
     match why {
-        Why::QueueFull { .. } | Why::TenantLimit { .. } => StatusCode::TOO_MANY_REQUESTS,
+        // Nothing was waited for: the queue refuses it as one that is full does, and it may come back.
+        Why::QueueFull { .. } | Why::QueueTooLong { .. } | Why::TenantLimit { .. } => {
+            StatusCode::TOO_MANY_REQUESTS
+        }
         Why::WaitExpired { .. } => StatusCode::GATEWAY_TIMEOUT,
         Why::NeverFits { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         Why::PoolRemoved => StatusCode::GONE,
@@ -294,6 +297,7 @@ fn status_of(why: &Why) -> StatusCode {
 fn title_of(why: &Why) -> &'static str {
     match why {
         Why::QueueFull { .. } => "the queue is full",
+        Why::QueueTooLong { .. } => "the queue is longer than the wait",
         Why::TenantLimit { .. } => "the tenant has as many leases as it may",
         Why::HeldBack { .. } => "what is free is held back for other classes",
         Why::WaitExpired { .. } => "the wait is over",

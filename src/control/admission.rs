@@ -321,6 +321,7 @@ impl Why {
         match self {
             Why::MemoryPromised { .. } | Why::MemoryAvailable { .. } | Why::Cpu { .. } => true,
             Why::QueueFull { .. }
+            | Why::QueueTooLong { .. }
             | Why::WaitExpired { .. }
             | Why::HostDraining
             | Why::PoolDraining

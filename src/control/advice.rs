@@ -63,6 +63,7 @@ impl Ends {
             }
             Why::WaitExpired { blocked_by: None, .. }
             | Why::QueueFull { .. }
+            | Why::QueueTooLong { .. }
             | Why::MemoryPromised { .. }
             | Why::MemoryAvailable { .. }
             | Why::Cpu { .. }
@@ -77,19 +78,25 @@ impl Ends {
         Some(spread(wait.min(LONGEST), lease))
     }
 
+    /// How many leases ended lately, and in which time: from the first that is remembered, which only begins the count,
+    /// until now. `None` where fewer than two did.
+    pub(super) fn lately(&self, now: Instant) -> Option<(u32, Duration)> {
+        let mut lately = self.lately.iter().filter(|at| now.since(**at) <= Ends::WINDOW);
+        let first = lately.next()?;
+        let ends = u32::try_from(lately.count()).ok().filter(|ends| *ends > 0)?;
+        Some((ends, now.since(*first)))
+    }
+
     /// How long those that wait and those that were refused take, at the rate of the last ends.
     fn pace(&mut self, now: Instant, queued: u32, start: Option<Duration>) -> Duration {
-        while self.lately.front().is_some_and(|at| now.since(*at) > Ends::WINDOW) {
-            self.lately.pop_front();
-        }
-        let (Some(first), ends) = (self.lately.front(), self.lately.len() as u64) else {
+        let Some((ends, span)) = self.lately(now) else {
             self.refused = 0; // Whoever was refused so long ago has come back or given up.
             return start.unwrap_or(LONGEST); // What is started takes one from the queue.
         };
         let before = u64::from(queued) + u64::from(self.refused) + 1;
         self.refused = self.refused.saturating_add(1);
-        let span = now.since(*first).as_secs().max(1);
-        Duration::from_secs(before.saturating_mul(span).div_ceil(ends).max(1))
+        let span = span.as_secs().max(1);
+        Duration::from_secs(before.saturating_mul(span).div_ceil(u64::from(ends)).max(1))
     }
 }
 
@@ -119,9 +126,12 @@ mod tests {
         for second in 1..=10 {
             ends.note(at(second));
         }
+        assert_eq!(ends.lately(at(10)), Some((9, Duration::from_secs(9))));
+        assert_eq!(ends.lately(at(301)), Some((9, Duration::from_secs(300))), "the pace fades");
+        assert_eq!(ends.lately(at(310)), None, "one is no pace");
         let mut advise = |now, why: &Why| ends.advise(now, (3, None), why, &lease).map(|wait| wait.as_secs());
-        assert_eq!(advise(at(11), &full), Some(4 + 97 % 2), "four in front at one a second");
-        assert_eq!(advise(at(11), &full), Some(5 + 97 % 2), "and the one just refused");
+        assert_eq!(advise(at(10), &full), Some(4 + 97 % 2), "four in front at one a second");
+        assert_eq!(advise(at(10), &full), Some(5 + 97 % 2), "and the one just refused");
         assert_eq!(advise(at(11), &Why::HostDraining), Some(60 + 97 % 16), "no pace ends a drain");
         let blocked = |why| Why::WaitExpired { waited: Duration::ZERO, blocked_by: Some(Box::new(why)) };
         let failing = Why::Backoff { failures: 4, last: "boom".into(), until: at(41) };

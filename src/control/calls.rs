@@ -139,6 +139,14 @@ impl Controller {
         };
         let who = Who { class: (&class_name, &class), tenant: &request.tenant, no_wait: wait.is_zero() };
         let verdict = admission::request(pool, &who, barred, startable);
+        let first = task.as_ref().map_or(self.now, |task| task.first);
+        let verdict = match verdict {
+            Verdict::Wait => {
+                let why = self.too_long(&request, first, (&class_name, &class), wait);
+                why.map_or(Verdict::Wait, Verdict::Refuse)
+            }
+            Verdict::Grant(_) | Verdict::Refuse(_) => verdict,
+        };
         if let Verdict::Refuse(why) = verdict {
             return self.refuse(call, Arrival { request, task, degraded_from }, class_name, why);
         }

@@ -120,10 +120,15 @@ impl Demand {
 
     /// How long a start takes in nineteen of twenty cases, from the time when it is wanted.
     pub(super) fn start_p95(&self) -> Duration {
+        self.seen_start_p95().unwrap_or(START)
+    }
+
+    /// The same, where one was seen.
+    pub(super) fn seen_start_p95(&self) -> Option<Duration> {
         let mut sorted: Vec<Duration> = self.starts.iter().copied().collect();
         sorted.sort_unstable();
         let place = (sorted.len() * 95).div_ceil(100).saturating_sub(1);
-        sorted.get(place).copied().unwrap_or(START)
+        sorted.get(place).copied()
     }
 
     /// The classes that anything is known of.

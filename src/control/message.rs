@@ -26,8 +26,8 @@ pub use records::{
 };
 pub use tally::{BUCKETS, ClassTally, Histogram, PoolTally};
 pub use views::{
-    Cancelled, ClassView, Deadline, DrainView, End, Failure, HostView, Interruption, LeaseState, LeaseView,
-    PoolView, Reading, Summary,
+    Cancelled, ClassView, Deadline, DrainView, End, Estimate, Failure, HostView, Interruption, LeaseState,
+    LeaseView, PoolView, Reading, Summary,
 };
 pub use why::{Refusal, Verdict, Why};
 

@@ -32,6 +32,7 @@ mod demand;
 mod drain;
 mod ending;
 mod envelope;
+mod estimate;
 mod explain;
 mod fortune;
 mod host;

@@ -156,12 +156,19 @@ impl Queue {
     /// comes or goes; at most [`COUNTED`].
     pub(super) fn rank(&self, place: Place) -> u32 {
         let Waiting { class, tenant, .. } = self.at(place);
-        let row = &self.rows[class];
-        let own = &row.tenants[tenant];
+        self.rank_of(class, tenant, place)
+    }
+
+    /// The same of one that is not in it, were it to join with this place.
+    pub(super) fn rank_of(&self, class: &ClassName, tenant: &Tenant, place: Place) -> u32 {
         let most = COUNTED as usize;
-        let before = own.places.range(..place).take(most).count();
-        let of_others = row.tenants.iter().filter(|(name, _)| *name != tenant).map(|(_, other)| {
-            let turns = before + usize::from(other.turn < own.turn);
+        let tenants = || self.rows.get(class).into_iter().flat_map(|row| row.tenants.iter());
+        let own = tenants().find(|(name, _)| *name == tenant).map(|(_, own)| own);
+        let before = own.map_or(0, |own| own.places.range(..place).take(most).count());
+        // Who joins has the last turn.
+        let turn = own.map_or(u64::MAX, |own| own.turn);
+        let of_others = tenants().filter(|(name, _)| *name != tenant).map(|(_, other)| {
+            let turns = before + usize::from(other.turn < turn);
             other.places.len().min(turns)
         });
         let of_class = of_others.fold(before, |sum, more| (sum + more).min(most));

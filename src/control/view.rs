@@ -162,10 +162,12 @@ impl Controller {
             State::Queued { deadline, .. } => {
                 let pool = &self.pools[&lease.pool];
                 let starting = pool.has_start_for(rank);
+                let blocked_by = pool.obstacle(&lease.class).filter(|_| !starting);
                 LeaseState::Queued {
                     place: rank,
                     starting,
-                    blocked_by: pool.obstacle(&lease.class).filter(|_| !starting),
+                    estimate: pool.estimate(self.now, rank, pool.counts.starting, blocked_by.as_ref()),
+                    blocked_by,
                     deadline: *deadline,
                 }
             }

@@ -6,8 +6,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::message::{
-    Cancelled, Deadline, End, Exit, Failure, Interruption, LeaseState, Level, Shortage, StartFailure,
-    StopReason, Tier, What, Why,
+    Cancelled, Deadline, End, Estimate, Exit, Failure, Interruption, LeaseState, Level, Shortage,
+    StartFailure, StopReason, Tier, What, Why,
 };
 use crate::quantity::{Bytes, show_duration};
 
@@ -27,6 +27,7 @@ impl Why {
     pub const fn code(&self) -> &'static str {
         match self {
             Why::QueueFull { .. } => "queue_full",
+            Why::QueueTooLong { .. } => "queue_too_long",
             Why::TenantLimit { .. } => "tenant_limit",
             Why::HeldBack { .. } => "held_back",
             Why::WaitExpired { .. } => "wait_expired",
@@ -59,6 +60,9 @@ impl Why {
             | Why::MemoryAvailable { need, have } => of(need.get(), have.get(), "bytes"),
             Why::Cpu { need, have } => of(need.get(), have.get(), "millicores"),
             Why::QueueFull { queued, limit } => of(u64::from(*queued) + 1, u64::from(*limit), "requests"),
+            Why::QueueTooLong { estimate, longest } => {
+                of(millis(estimate.wait), millis(*longest), "milliseconds")
+            }
             Why::TenantLimit { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "leases"),
             Why::HeldBack { have, held } => of(u64::from(*held) + 1, u64::from(*have), "slots"),
             Why::MaxInstances { have, limit } | Why::WithoutTelemetry { have, limit, .. } => {
@@ -87,6 +91,10 @@ impl fmt::Display for Why {
         match self {
             Why::QueueFull { queued, limit } => {
                 write!(f, "max_queued is reached: {queued} of {limit} wait")
+            }
+            Why::QueueTooLong { estimate, longest } => {
+                let (wait, longest) = (show_duration(estimate.wait), show_duration(*longest));
+                write!(f, "it would wait for about {wait}, and may for {longest}: {estimate}")
             }
             Why::TenantLimit { have, limit } => {
                 write!(f, "the tenant's max_leases is reached: {have} of {limit}, those that wait included")
@@ -155,6 +163,29 @@ impl fmt::Display for Why {
             Why::NotRecorded(why) => write!(f, "records cannot be written: {why}"),
         }
     }
+}
+
+impl fmt::Display for Estimate {
+    /// What it is made of.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let start = show_duration(self.start);
+        if self.behind == 0 {
+            return write!(
+                f,
+                "a start is under way for it and takes {start} at most in nineteen of twenty cases"
+            );
+        }
+        let (slots, span) = (many(self.behind, "slot"), show_duration(self.span));
+        write!(
+            f,
+            "{slots} must come free first, {} did in the last {span}, and a start takes {start}",
+            self.ends
+        )
+    }
+}
+
+fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Two sizes that differ, so finely that they look it.

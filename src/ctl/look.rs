@@ -173,13 +173,18 @@ pub(super) fn leases(leases: &[LeaseBody]) -> String {
         }
         let note = match (&lease.detail, &lease.blocked_by, lease.place) {
             (Some(detail), _, _) => detail.clone(),
-            (None, Some(limit), Some(place)) => format!("place {place}, {}", limit.detail),
-            (None, _, Some(place)) => format!("place {place}"),
+            (None, Some(limit), Some(place)) => format!("place {place}{}, {}", about(lease), limit.detail),
+            (None, _, Some(place)) => format!("place {place}{}", about(lease)),
             (None, _, None) => continue,
         };
         text.push_str(&format!("{} {}: {note}\n", paint("!", Yellow), lease.id));
     }
     text
+}
+
+/// How long one that waits will wait, where that is known.
+fn about(lease: &LeaseBody) -> String {
+    lease.estimated_wait_ms.map_or(String::new(), |wait| format!(", about {} more", millis(wait)))
 }
 
 /// What is said of a lease that another pool than its own was asked for.

@@ -147,6 +147,7 @@ impl HostProfile {
             list.add("drain_target", Some(text(&spell_time(class.drain_target))));
             list.add("max_wait", Some(text(&spell_time(class.max_wait))));
             list.add("max_queued", Some(class.max_queued.to_string()));
+            list.add("refuse_early", Some(class.refuse_early.to_string()));
         }
         for (name, limits) in &self.tenants {
             list.table = format!("tenant.{}", spell_key(name));

@@ -153,6 +153,8 @@ pub struct Class {
     /// How many requests of this class each tenant may have waiting in one pool, beside those for whom it has or makes
     /// an instance.
     pub max_queued: u32,
+    /// Whether one that would wait for longer than it may, by what is known, is refused at once.
+    pub refuse_early: bool,
 }
 
 /// What a pool's image is.

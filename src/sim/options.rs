@@ -199,10 +199,11 @@ fn host(rng: &mut Rng, whole: bool) -> (String, Bytes, MilliCpu) {
     let total = memory * 5 / 4 + 1600 + rng.u64(0..=2000);
     let cores = cpus + 1500 + rng.u64(0..=3000);
     let classes = format!(
-        "[class.interactive]\ntarget_wait = \"1s\"\nmax_wait = \"{}s\"\nmax_queued = {}\n\
+        "[class.interactive]\ntarget_wait = \"1s\"\nmax_wait = \"{}s\"\nmax_queued = {}\nrefuse_early = {}\n\
          [class.batch]\ntarget_wait = \"15s\"\nmax_wait = \"{}s\"\nmax_queued = {}\n",
         rng.u64(3..=20),
         rng.u64(1..=6),
+        rng.bool(),
         rng.u64(20..=90),
         rng.u64(2..=20),
     );

@@ -6,7 +6,9 @@
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-use crate::control::message::{Cancelled, Deadline, End, Exit, Failure, Interruption, Level, Shortage, Why};
+use crate::control::message::{
+    Cancelled, Deadline, End, Estimate, Exit, Failure, Interruption, Level, Shortage, Why,
+};
 use crate::quantity::{Bytes, Instant, MilliCpu, Permille};
 
 #[derive(Serialize, Deserialize)]
@@ -144,11 +146,26 @@ enum WhyText {
         have: u32,
         limit: u32,
     },
+    QueueTooLong {
+        #[serde(with = "EstimateText")]
+        estimate: Estimate,
+        longest: Duration,
+    },
     WithoutTelemetry {
         unknown: String,
         have: u32,
         limit: u32,
     },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "Estimate")]
+struct EstimateText {
+    wait: Duration,
+    behind: u32,
+    ends: u32,
+    span: Duration,
+    start: Duration,
 }
 
 #[derive(Serialize, Deserialize)]

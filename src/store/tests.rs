@@ -9,9 +9,9 @@ use tempfile::TempDir;
 use super::clock::Moment;
 use super::{Batch, Entry, Outcome, Store, StoreError, Writer};
 use crate::control::message::{
-    Cancelled, Deadline, DrainRecord, End, EnvelopeRecord, Exit, Failure, InstanceId, InstanceRecord,
-    InstanceRecordState, Interruption, LeaseId, LeaseRecord, LeaseRecordState, LimitsRecord, Made,
-    PeakWeight, Process, Record, Scope, TaskId, TaskRecord, Tenant, Why,
+    Cancelled, Deadline, DrainRecord, End, EnvelopeRecord, Estimate, Exit, Failure, InstanceId,
+    InstanceRecord, InstanceRecordState, Interruption, LeaseId, LeaseRecord, LeaseRecordState, LimitsRecord,
+    Made, PeakWeight, Process, Record, Scope, TaskId, TaskRecord, Tenant, Why,
 };
 use crate::profile::{ClassName, Kind, OnPressure, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
@@ -97,6 +97,10 @@ fn ends() -> Vec<End> {
         Why::Starts { have: 3, limit },
         Why::Backoff { failures: 2, last: "boom".into(), until: at(9) },
         Why::NoTelemetry("?".into()),
+        Why::QueueTooLong {
+            estimate: Estimate { behind: 3, ends: 9, ..Estimate::default() },
+            longest: SECOND,
+        },
         Why::WithoutTelemetry { unknown: "?".into(), have: 3, limit },
         Why::EngineUnreachable("away".into()),
         Why::NotRecorded("full".into()),
@@ -300,7 +304,7 @@ fn the_words_of_a_version_are_these() {
     by_caller or caller_gone
     first_use, idle, runtime
     drain, host_lost, pool_removed, pressure
-    queue_full, wait_expired, host_draining, pool_draining, pool_removed, never_fits, memory_promised, memory_available, cpu, max_instances, tenant_limit, held_back, starts, backoff, no_telemetry, engine_unreachable, not_recorded, under_pressure, cpu_pressure, recovering, without_telemetry
+    queue_full, wait_expired, host_draining, pool_draining, pool_removed, never_fits, memory_promised, memory_available, cpu, max_instances, tenant_limit, held_back, starts, backoff, no_telemetry, engine_unreachable, not_recorded, under_pressure, cpu_pressure, recovering, queue_too_long, without_telemetry
     ");
     assert_eq!(super::file::MIGRATIONS.len(), 4);
 }

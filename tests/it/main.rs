@@ -26,6 +26,7 @@ mod profiles;
 mod queues;
 mod recovery;
 mod reloads;
+mod reopens;
 mod restarts;
 mod scenario;
 mod service;

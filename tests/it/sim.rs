@@ -29,8 +29,9 @@ const ENDS: [&str; 15] = [
     "pool_draining",
     "pool_removed",
 ];
-const LIMITS: [&str; 21] = [
+const LIMITS: [&str; 22] = [
     "queue_full",
+    "queue_too_long",
     "tenant_limit",
     "held_back",
     "wait_expired",

@@ -79,6 +79,9 @@ pub struct LeaseBody {
     /// The limit that keeps an instance from being started for it, while it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_by: Option<LimitBody>,
+    /// How long it will wait still while it waits, by its place and the pace of the last ends, or by how long starts take.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimated_wait_ms: Option<u64>,
     /// Time left until its state ends in any case: the wait, the longest run, a drain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_in_ms: Option<u64>,
@@ -111,14 +114,16 @@ impl From<&LeaseView> for LeaseBody {
             instance: None,
             place: None,
             blocked_by: None,
+            estimated_wait_ms: None,
             ends_in_ms: None,
             idle_ends_in_ms: None,
             reason: None,
             detail: None,
         };
         match &view.state {
-            LeaseState::Queued { place, blocked_by, deadline, .. } => {
+            LeaseState::Queued { place, blocked_by, estimate, deadline, .. } => {
                 body.place = Some(*place);
+                body.estimated_wait_ms = estimate.map(|estimate| millis(estimate.wait));
                 body.blocked_by = blocked_by.as_ref().map(LimitBody::from);
                 body.ends_in_ms = Some(left(*deadline, now));
             }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{InstanceId, LeaseId, LeaseView, Shortage, TaskId};
+use super::{Estimate, InstanceId, LeaseId, LeaseView, Shortage, TaskId};
 use crate::profile::{Change, ClassName, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu, Permille};
 
@@ -28,6 +28,13 @@ pub enum Why {
         queued: u32,
         /// The class's `max_queued`, or the most that may wait in one pool.
         limit: u32,
+    },
+    /// It would wait for longer than it may.
+    QueueTooLong {
+        /// How long it would wait.
+        estimate: Estimate,
+        /// How long it may.
+        longest: Duration,
     },
     /// The longest wait is over.
     WaitExpired {

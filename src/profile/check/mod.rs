@@ -226,7 +226,8 @@ fn default_class(name: &str) -> Class {
         _ => (10, 60, 5 * 60, 1000),
     };
     let [target_wait, drain_target, max_wait] = [target, drain, max].map(Duration::from_secs);
-    Class { target_wait, drain_target, max_wait, max_queued: queued }
+    // An estimate may be wrong, and whoever waits may be lucky.
+    Class { target_wait, drain_target, max_wait, max_queued: queued, refuse_early: false }
 }
 
 fn class(mut fields: Fields<'_>, default: Class) -> Class {
@@ -244,8 +245,9 @@ fn class(mut fields: Fields<'_>, default: Class) -> Class {
     let drain_target = fields.read("drain_target", drains).or(default.drain_target).value;
     // Each waiting request costs a few KiB of the daemon's memory.
     let max_queued = fields.read("max_queued", shape::count(1..=100_000)).or(default.max_queued).value;
+    let refuse_early = fields.read("refuse_early", shape::flag).or(default.refuse_early).value;
     fields.finish();
-    Class { target_wait: target.value, drain_target, max_wait: max.value, max_queued }
+    Class { target_wait: target.value, drain_target, max_wait: max.value, max_queued, refuse_early }
 }
 
 fn tenants(tables: Option<Fields<'_>>) -> BTreeMap<String, TenantLimits> {

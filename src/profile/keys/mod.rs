@@ -244,6 +244,16 @@ pub const KEYS: &[Key] = &[
         reason: "More would not be served within max_wait. Each costs a few KiB of the daemon's memory.",
     },
     Key {
+        table: CLASS,
+        name: "refuse_early",
+        range: Range::Flag,
+        usual: both("false"),
+        meaning: "Whether a request that would wait for longer than it may, by its place and the pace at which leases of \
+                  the pool ended lately, is refused at once, with that estimate and when to come back.",
+        reason: "Whoever can go elsewhere should not wait in vain; but an estimate may be wrong. Without one, with too few \
+                 ends in the last five minutes or where something else than leases is in the way, nobody is refused for it.",
+    },
+    Key {
         table: TENANT,
         name: "max_leases",
         range: Range::Count(1, 100_000),

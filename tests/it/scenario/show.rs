@@ -156,7 +156,7 @@ fn state(view: &LeaseView) -> String {
         None => String::new(),
     };
     let state = match &view.state {
-        LeaseState::Queued { place, starting, blocked_by, deadline } => {
+        LeaseState::Queued { place, starting, blocked_by, deadline, .. } => {
             let start = if *starting { ", a start is under way" } else { "" };
             let blocked = blocked_by.as_ref().map_or(String::new(), |why| format!(", {}", self::why(why)));
             format!("queued at place {place} until {}{start}{blocked}", at(*deadline))

@@ -23,6 +23,7 @@ max_starts = 4
 target_wait = "1h"
 max_wait = "12h"
 max_queued = 100000
+refuse_early = true
 
 [pool.chromium]
 kind = "browser"

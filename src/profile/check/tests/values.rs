@@ -22,7 +22,8 @@ fn every_key_arrives() {
     Class { target_wait: 3600s
     drain_target: 60s
     max_wait: 43200s
-    max_queued: 100000 }
+    max_queued: 100000
+    refuse_early: true }
     "#);
     insta::assert_snapshot!(flat(&profile.pools["chromium"]), @r#"
     Pool { kind: Browser
@@ -186,11 +187,13 @@ fn a_host_that_says_nothing() {
     {ClassName("batch"): Class { target_wait: 300s
     drain_target: 300s
     max_wait: 3600s
-    max_queued: 5000 }
+    max_queued: 5000
+    refuse_early: false }
     ClassName("interactive"): Class { target_wait: 1s
     drain_target: 60s
     max_wait: 30s
-    max_queued: 200 }})
+    max_queued: 200
+    refuse_early: false }})
     "#);
 }
 
