@@ -64,6 +64,10 @@
 //! with, and each limit of `admission` is asked for a start that nobody has wished for: the functions are those that
 //! decide, so what is shown cannot differ.
 //!
+//! With `--lease` it asks for a lease. Who waits is told its place, the rule by which each class comes to the next slot, what is
+//! in the way, the bound of its share, and how long it takes at the pace of the last ends; early refusals take the same
+//! estimate (`estimate`).
+//!
 //! # One pressure event
 //!
 //! Tasks stand still for memory, and the kernel says so; the measuring thread looks at once and hands in a whole

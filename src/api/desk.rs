@@ -120,6 +120,7 @@ pub fn granted_lease(reply: &Reply) -> Option<LeaseId> {
         | Reply::Use { .. }
         | Reply::Pools(_)
         | Reply::Explain(_)
+        | Reply::ExplainLease(_)
         | Reply::Host(_)
         | Reply::Reloaded(_)
         | Reply::Refused(_) => None,

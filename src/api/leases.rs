@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
 use super::problem::Problem;
-use super::wire::{AcquireBody, LeaseBody, Leases, RenewBody};
+use super::wire::{AcquireBody, LeaseBody, LeaseExplainBody, Leases, RenewBody};
 use super::{Api, WATCH_MOST, class_name, read_body, read_duration, unexpected};
 use crate::control::message::{
     Acquire, Call, End, LeaseId, LeaseState, LeaseView, Reply, TaskId, Tenant, WaitFor,
@@ -86,6 +86,14 @@ pub(super) async fn get(
     }
     let until = goal.map(|goal| (goal, wait.unwrap_or(WATCH_MOST).min(WATCH_MOST)));
     show(&api, Call::Get { lease: lease_id(id), until }).await
+}
+
+pub(super) async fn explain(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+) -> Result<Json<LeaseExplainBody>, Problem> {
+    let Reply::ExplainLease(view) = api.ask(Call::ExplainLease(lease_id(id))).await? else { unexpected() };
+    Ok(Json(LeaseExplainBody::from(&*view)))
 }
 
 pub(super) async fn renew(

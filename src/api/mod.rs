@@ -12,6 +12,7 @@
 //! POST /v1/leases/ID/cancel
 //! POST /v1/leases/ID/exec              {"command": [...]}, one answer
 //! GET  /v1/leases/ID/tunnel/PORT       Upgrade: tcp, then bytes to that port of its own loopback
+//! GET  /v1/leases/ID/explain           why it waits, was refused or ended
 //! GET  /v1/pools, /v1/pools/NAME
 //! GET  /v1/pools/NAME/explain
 //! POST /v1/pools/NAME/drain, undrain
@@ -110,6 +111,7 @@ impl Api {
             .route("/v1/pools/{name}/undrain", post(operate::undrain_pool))
             .route("/v1/leases", get(leases::list).post(leases::acquire))
             .route("/v1/leases/{id}", get(leases::get))
+            .route("/v1/leases/{id}/explain", get(leases::explain))
             .route("/v1/leases/{id}/renew", post(leases::renew))
             .route("/v1/leases/{id}/release", post(leases::release))
             .route("/v1/leases/{id}/cancel", post(leases::cancel))

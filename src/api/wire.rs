@@ -6,10 +6,12 @@
 mod class;
 mod explain;
 mod lease;
+mod lease_explain;
 
 pub use class::ClassBody;
 pub use explain::{ClassDemandBody, ExplainBody, LimitRowBody};
 pub use lease::{AcquireBody, LeaseBody, RenewBody};
+pub use lease_explain::{BoundBody, ClassTurnBody, EstimateBody, LeaseExplainBody, WaitBody};
 
 use std::time::Duration;
 

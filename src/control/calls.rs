@@ -63,6 +63,13 @@ impl Controller {
                 };
                 self.reply(call, reply);
             }
+            Call::ExplainLease(id) => match self.leases.get(&id) {
+                Some(lease) => {
+                    let view = self.explain_lease(lease);
+                    self.reply(call, Reply::ExplainLease(Box::new(view)));
+                }
+                None => self.reply_no_such(call, &id),
+            },
             Call::Host => self.reply_host(call),
             Call::Drain(scope, window) => {
                 if self.begin_drain(call, &scope, window) {

@@ -1,13 +1,17 @@
 //! Why a pool has what it has. Nothing is computed for showing alone: the equations are those of `scaling`, and the limits
 //! are asked by the functions that admission asks.
 //!
-//! Not here: why a single lease waits; its view says so.
+//! Of a lease that waits it is told where it stands, which rule of the queue serves whom before it, and the bound.
 
 use super::Controller;
 use super::budget::Promised;
 use super::demand::whole;
-use super::message::{ClassDemandView, ExplainView, LimitView, Why};
+use super::lease::{Lease, State};
+use super::message::{
+    BoundView, ClassDemandView, ClassTurnView, ExplainView, LeaseExplainView, LimitView, WaitView, Why,
+};
 use super::pool::Pool;
+use super::queue::Place;
 use super::scaling;
 use crate::profile::ClassName;
 use crate::quantity::Instant;
@@ -43,6 +47,15 @@ impl Controller {
             unknown: self.belief.sight(now).err(),
             limits: self.explain_limits(pool),
         }
+    }
+
+    /// A lease as it stands.
+    pub(super) fn explain_lease(&self, lease: &Lease) -> LeaseExplainView {
+        let waits = match lease.state {
+            State::Queued { place, .. } => Some(explain_wait(&self.pools[&lease.pool], lease, place)),
+            State::Executing { .. } | State::Ended { .. } => None,
+        };
+        LeaseExplainView { lease: self.view_lease(lease), waits }
     }
 
     /// All that may keep the next start of this pool back, were one wished for now.
@@ -82,6 +95,37 @@ fn explain_class(pool: &Pool, class: &ClassName, now: Instant) -> ClassDemandVie
         leased: pool.lent(class),
         guaranteed: its.guaranteed,
         hold_back: its.hold_back,
+    }
+}
+
+fn explain_wait(pool: &Pool, lease: &Lease, place: Place) -> WaitView {
+    let queue = &pool.queue;
+    let (of_tenant, tenants) = (queue.own_rank(place), queue.tenants(&lease.class));
+    let classes = queue.heads().map(|(class, _)| {
+        let its = pool.spec.classes.get(class).copied().unwrap_or_default();
+        ClassTurnView {
+            class: class.clone(),
+            waiting: queue.len_of(class),
+            leased: pool.lent(class),
+            guaranteed: its.guaranteed,
+            hold_back: its.hold_back,
+            turn: pool.turn_of(class),
+        }
+    });
+    let classes: Vec<ClassTurnView> = classes.collect();
+    let guaranteed = pool.spec.classes.get(&lease.class).map_or(0, |its| its.guaranteed);
+    let occupancy = pool.spec.longest_occupancy();
+    let turns = of_tenant.saturating_mul(tenants).div_ceil(guaranteed.max(1));
+    let wait = occupancy.saturating_add(occupancy.saturating_mul(turns));
+    WaitView {
+        queued: queue.len(),
+        of_tenant,
+        own: queue.own(&lease.class, &lease.tenant),
+        tenants,
+        promised: place.0,
+        next: pool.next() == Some(place),
+        classes,
+        bound: (guaranteed > 0).then_some(BoundView { occupancy, guaranteed, wait }),
     }
 }
 

@@ -17,7 +17,9 @@ mod views;
 mod why;
 
 pub use events::{Event, StopReason, What};
-pub use explain::{ClassDemandView, ExplainView, LimitView};
+pub use explain::{
+    BoundView, ClassDemandView, ClassTurnView, ExplainView, LeaseExplainView, LimitView, Rule, WaitView,
+};
 pub use names::{CallId, InstanceId, LeaseId, TaskId, Tenant};
 pub use pressure::{Ceilings, CeilingsView, Level, PressureView, Shortage, SliceMemory, Tier, Victim};
 pub use records::{
@@ -227,6 +229,8 @@ pub enum Call {
     Pools,
     /// Say why a pool has what it has.
     Explain(PoolName),
+    /// Say why a lease is as it is.
+    ExplainLease(LeaseId),
     /// Show the host.
     Host,
     /// Take no new work, let running work end within the window, then reclaim.
@@ -354,6 +358,8 @@ pub enum Reply {
     Pools(Vec<PoolView>),
     /// Why a pool has what it has.
     Explain(Box<ExplainView>),
+    /// Why a lease is as it is.
+    ExplainLease(Box<LeaseExplainView>),
     /// The host.
     Host(Box<HostView>),
     /// The profile holds; this is what has changed.

@@ -193,7 +193,7 @@ impl Controller {
     fn reply(&mut self, call: CallId, reply: Reply) {
         self.calls.remove(&call);
         match &reply {
-            Reply::Lease(_) | Reply::Leases(_) | Reply::Use { .. } => {
+            Reply::Lease(_) | Reply::Leases(_) | Reply::ExplainLease(_) | Reply::Use { .. } => {
                 self.say_recorded(Output::Reply(call, reply));
             }
             Reply::Pools(_) | Reply::Explain(_) | Reply::Host(_) | Reply::Reloaded(_) | Reply::Refused(_) => {

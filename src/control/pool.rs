@@ -30,7 +30,7 @@ use super::drain::Drain;
 use super::envelope::{Expected, Learned, Share, Taught};
 use super::fortune::Fortune;
 use super::host::Figure;
-use super::message::{ClassTally, InstanceId, LeaseId, PoolTally, Process, StopReason, Tenant, Why};
+use super::message::{ClassTally, InstanceId, LeaseId, PoolTally, Process, Rule, StopReason, Tenant, Why};
 use super::queue::{Place, Queue};
 use super::scaling::{self, Held, Plan, Terms};
 use super::shares::{Shares, Slots};
@@ -335,6 +335,11 @@ impl Pool {
     /// Whether a slot may be lent to this class.
     pub(super) fn may_have(&self, class: &ClassName) -> bool {
         self.shares.held_back(class, Pool::slots(&self.spec)).is_none()
+    }
+
+    /// By which rule a class that waits comes to the next slot.
+    pub(super) fn turn_of(&self, class: &ClassName) -> Rule {
+        self.shares.turn_of(class, Pool::slots(&self.spec))
     }
 
     /// How many leases of this class have a slot.

@@ -145,6 +145,18 @@ impl Queue {
         own.map_or(0, |own| count(own.places.len()))
     }
 
+    /// How many tenants of this class wait.
+    pub(super) fn tenants(&self, class: &ClassName) -> u32 {
+        self.rows.get(class).map_or(0, |row| count(row.tenants.len()))
+    }
+
+    /// The place of one that waits among those of its tenant and class, from 1.
+    pub(super) fn own_rank(&self, place: Place) -> u32 {
+        let Waiting { class, tenant, .. } = self.at(place);
+        let own = &self.rows[class].tenants[tenant];
+        count(own.places.range(..=place).count())
+    }
+
     /// How many of this class and tenant wait behind the `served` earliest promises of all.
     pub(super) fn own_behind(&self, served: u32, class: &ClassName, tenant: &Tenant) -> u32 {
         let is_own = |it: &&Waiting| it.class == *class && it.tenant == *tenant;

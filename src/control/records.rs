@@ -246,6 +246,7 @@ impl Controller {
     fn amended(&mut self, reply: Reply, undone: &BTreeMap<LeaseId, Option<InstanceId>>) -> Reply {
         let refused = match &reply {
             Reply::Lease(view) => undone.contains_key(&view.id).then(|| view.id.clone()),
+            Reply::ExplainLease(view) => undone.contains_key(&view.lease.id).then(|| view.lease.id.clone()),
             Reply::Use { instance, .. } => {
                 undone.iter().find(|(_, lent)| **lent == Some(*instance)).map(|(lease, _)| lease.clone())
             }

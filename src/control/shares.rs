@@ -20,6 +20,7 @@
 
 use std::collections::BTreeMap;
 
+use super::message::Rule;
 use super::queue::{Place, Queue};
 use crate::profile::{ClassName, PoolClass};
 
@@ -100,23 +101,26 @@ impl Shares {
 
     /// Who is served next of those that wait, if anybody may be.
     pub(super) fn next(&self, queue: &Queue, slots: Slots<'_>) -> Option<Place> {
-        let turns = slots.take_turns();
         let urgency = |(class, place): (&ClassName, Place)| {
-            let has = self.classes.get(class);
-            if turns {
-                return (has.map_or(0, |has| has.turn).max(self.turn), place);
-            }
-            let below = self.lent(class) < slots.of(class).guaranteed;
-            let own = below && has.is_some_and(|has| has.returns > 0);
-            let rank = match (own, below) {
-                (true, _) => 0,
-                (false, true) => 1,
-                (false, false) => 2,
-            };
-            (rank, place)
+            let turn = self.turn_of(class, slots);
+            let far_on = self.classes.get(class).map_or(0, |has| has.turn).max(self.turn);
+            (turn, if turn == Rule::ByTurns { far_on } else { 0 }, place)
         };
-        let may = queue.heads().filter(|(class, _)| self.room_of(class, slots) > 0);
-        may.map(urgency).min().map(|(_, place)| place)
+        let ranked = queue.heads().map(urgency).filter(|(turn, ..)| *turn != Rule::HeldBack);
+        ranked.min().map(|(.., place)| place)
+    }
+
+    /// By which rule a class that waits comes to the next slot.
+    pub(super) fn turn_of(&self, class: &ClassName, slots: Slots<'_>) -> Rule {
+        let below = self.lent(class) < slots.of(class).guaranteed;
+        let own = below && self.classes.get(class).is_some_and(|has| has.returns > 0);
+        match (own, below) {
+            _ if self.room_of(class, slots) == 0 => Rule::HeldBack,
+            _ if slots.take_turns() => Rule::ByTurns,
+            (true, _) => Rule::Own,
+            (false, true) => Rule::BelowShare,
+            (false, false) => Rule::ByPromise,
+        }
     }
 
     /// How many more slots may be lent to this class; any number where none is held back for others.

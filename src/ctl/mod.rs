@@ -8,6 +8,7 @@
 pub mod daemon;
 pub mod exit;
 mod explain;
+mod explain_lease;
 mod forward;
 mod logs;
 mod look;
@@ -87,10 +88,14 @@ enum Verb {
     Leases,
     /// All pools
     Pools,
-    /// Why a pool has what it has: demand and stock in numbers, and what bounds its next start
+    /// Why a pool has what it has, or why a lease waits or has ended, in numbers
     Explain {
         /// The pool
-        pool: String,
+        #[arg(required_unless_present = "lease", conflicts_with = "lease")]
+        pool: Option<String>,
+        /// A lease instead: where it stands, who is served before it, and what it waits for; or why it ended
+        #[arg(long, value_name = "LEASE")]
+        lease: Option<String>,
     },
     /// Everything about one lease or one pool
     Show {
@@ -278,7 +283,10 @@ impl Tool {
             Verb::Renew { lease, by } => self.renew(&lease, by).await,
             Verb::Leases => self.leases().await,
             Verb::Pools => self.pools().await,
-            Verb::Explain { pool } => self.explain(&pool).await,
+            Verb::Explain { pool, lease } => match (pool, lease) {
+                (Some(pool), _) => self.explain(&pool).await,
+                (None, lease) => self.explain_lease(&lease.unwrap_or_default()).await,
+            },
             Verb::Show { name } => self.show(&name).await,
             Verb::Exec(exec) => self.exec(exec).await,
             Verb::Forward(forward) => self.forward(forward).await,

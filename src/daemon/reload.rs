@@ -76,6 +76,7 @@ async fn reload(layers: &Layers, host: &str, desk: &Desk) -> Outcome {
             | Reply::Use { .. }
             | Reply::Pools(_)
             | Reply::Explain(_)
+            | Reply::ExplainLease(_)
             | Reply::Host(_),
         ) => {
             unreachable!("the controller answered another question than was asked")

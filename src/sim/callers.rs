@@ -287,7 +287,8 @@ impl World {
             1 => Call::Release(lease),
             2..=5 => Call::Host,
             6..=9 => Call::Leases,
-            10..=20 => Call::Get { lease, until: None },
+            10..=18 => Call::Get { lease, until: None },
+            19..=20 => Call::ExplainLease(lease),
             _ => Call::Pools,
         };
         self.ask(call, Asked::Other);

@@ -1,9 +1,9 @@
 //! No signal holds admission shut for ever: callers who are refused and come back are served again once the cause is
 //! over.
 //!
-//! A closed loop under virtual time: forty callers for four slots, each of which asks, works, gives back and asks
+//! A closed loop under virtual time: sixteen callers for two slots, each of which asks, works, gives back and asks
 //! again, and who is refused comes back when it was told to. Their class refuses early, so that the pace of the ends
-//! is a signal as well. For three minutes something is wrong; after it every caller must be served.
+//! is a signal as well. For a minute and a half something is wrong; after it every caller must be served.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -29,16 +29,16 @@ kind = "sandbox"
 image = "i"
 memory_max = "512MiB"
 warm = { min = 1, max = 2 }
-max_instances = 4
+max_instances = 2
 "#;
 
-const CALLERS: usize = 40;
+const CALLERS: usize = 16;
 const WORKS: Duration = Duration::from_secs(5);
-const BEGINS: Duration = Duration::from_secs(180);
-const ENDS: Duration = Duration::from_secs(360);
-/// Forty callers for four slots are served once a minute; who is refused is told to come back within seventy-five
-/// seconds. The longest wait of a breaker is minutes.
-const SERVED_BY: Duration = Duration::from_secs(360 + 1200);
+const BEGINS: Duration = Duration::from_secs(90);
+const ENDS: Duration = Duration::from_secs(180);
+/// Sixteen callers for two slots are served once a minute; who is refused is told to come back within seventy-five
+/// seconds, and may come at a bad time some times over. The longest wait of a breaker is minutes.
+const SERVED_BY: Duration = Duration::from_secs(180 + 1800);
 
 /// What is wrong for a while.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -273,14 +273,20 @@ impl Loop {
 
 #[test]
 fn once_a_cause_is_over_everybody_is_served_again() {
-    for cause in CAUSES {
-        let mut it = Loop::new(cause);
-        it.go_on(ENDS, |_| false);
-        assert!(it.refused[0].contains_key("queue_too_long"), "nobody was refused early: {:?}", it.refused);
-        let since = Instant::BOOT.after(ENDS);
-        let all = |it: &Loop| it.served.iter().all(|at| at.is_some_and(|at| at > since));
-        let open = it.go_on(SERVED_BY, all);
-        println!("{cause:?}: all served after {:?}, refused {:?}", it.now.since(since), it.refused);
-        assert!(open, "after {cause:?} some were never served: {:?}, {:?}", it.served, it.refused);
-    }
+    std::thread::scope(|scope| {
+        for cause in CAUSES {
+            scope.spawn(move || everybody_is_served_after(cause));
+        }
+    });
+}
+
+fn everybody_is_served_after(cause: Cause) {
+    let mut it = Loop::new(cause);
+    it.go_on(ENDS, |_| false);
+    assert!(it.refused[0].contains_key("queue_too_long"), "nobody was refused early: {:?}", it.refused);
+    let since = Instant::BOOT.after(ENDS);
+    let all = |it: &Loop| it.served.iter().all(|at| at.is_some_and(|at| at > since));
+    let open = it.go_on(SERVED_BY, all);
+    println!("{cause:?}: all served after {:?}, refused {:?}", it.now.since(since), it.refused);
+    assert!(open, "after {cause:?} some were never served: {:?}, {:?}", it.served, it.refused);
 }

@@ -166,6 +166,37 @@ async fn how_an_explanation_looks() {
 }
 
 #[tokio::test]
+async fn how_a_leases_explanation_looks() {
+    let Some(host) = Host::with(&format!("{SANDBOX}max_instances = 1")).await else { return };
+    let first = host.acquire("sandbox").await;
+    let waits = host.ctl(&["acquire", "sandbox", "--async"]).await.stdout.trim().to_owned();
+    let told = host.ctl(&["explain", "--lease", &waits]).await;
+    println!("{}", told.stdout);
+    let line = |begin: &str| {
+        let line = told.stdout.lines().find(|line| line.trim_start().starts_with(begin)).unwrap_or_default();
+        line.split_whitespace().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(line("place:"), "place: 1 of 1 that wait for the pool, and the next slot is its own");
+    assert_eq!(line("turn:"), "turn: number 1 of its tenant's 1 in its class, of which 1 tenant takes turns");
+    assert_eq!(
+        line("in its way:"),
+        "in its way: max_instances (needs 2, has 1 instances): max_instances is reached: 1 of 1, those being stopped \
+         included"
+    );
+    assert!(line("interactive").starts_with("interactive 1 1 "), "{}", told.stdout);
+    assert_eq!(host.ctl(&["cancel", &waits]).await.code, 0);
+    let ended = host.ctl(&["explain", "--lease", &waits]).await;
+    assert!(
+        ended.stdout.starts_with(&format!("{waits}: it is cancelled: its caller took it back\n")),
+        "{}",
+        ended.stdout
+    );
+    assert!(host.ctl(&["explain", "--lease", &first.id]).await.stdout.contains("it has its instance"));
+    let unknown = host.ctl(&["explain", "--lease", "nobody"]).await;
+    assert_eq!((unknown.code, unknown.stdout.as_str()), (4, ""), "{}", unknown.stderr);
+}
+
+#[tokio::test]
 async fn how_a_refusal_looks() {
     let Some((host, _, _)) = busy().await else { return };
     let refused = host.ctl(&["acquire", "sandbox", "--wait", "1ms"]).await;
@@ -289,7 +320,7 @@ fn how_the_help_looks() {
       renew     Let a lease live at least so long from now
       leases    All leases, ended ones of the last ten minutes included
       pools     All pools
-      explain   Why a pool has what it has: demand and stock in numbers, and what bounds its next start
+      explain   Why a pool has what it has, or why a lease waits or has ended, in numbers
       show      Everything about one lease or one pool
       exec      Run a command in a lease's instance, and end with its exit code
       forward   Reach a port of a lease's instance at a local address, until Ctrl-C or the lease's end

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::Why;
+use super::{LeaseView, Why};
 use crate::control::words::Figures;
 use crate::profile::{ClassName, PoolName, WithoutTelemetry};
-use crate::quantity::Permille;
+use crate::quantity::{Instant, Permille};
 
 /// All of it. Numbers of slots and of requests that are no whole ones are in thousandths.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,4 +90,78 @@ pub struct LimitView {
     pub objection: Option<Why>,
     /// Whether it is the first that does.
     pub binding: bool,
+}
+
+/// Why a lease is as it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LeaseExplainView {
+    /// The lease.
+    pub lease: LeaseView,
+    /// What it waits for, while it waits.
+    pub waits: Option<WaitView>,
+}
+
+/// Where one that waits stands, and who is served before it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct WaitView {
+    /// All that wait for the pool.
+    pub queued: u32,
+    /// Its place among those of its tenant and class, from 1.
+    pub of_tenant: u32,
+    /// How many of its tenant and class wait.
+    pub own: u32,
+    /// Tenants of its class that wait, and take turns.
+    pub tenants: u32,
+    /// The instant it was promised for.
+    pub promised: Instant,
+    /// Whether it is the one that gets the next slot.
+    pub next: bool,
+    /// Each class that waits, with the rule by which it comes to the next slot.
+    pub classes: Vec<ClassTurnView>,
+    /// The longest that it can wait; none for a class without a share.
+    pub bound: Option<BoundView>,
+}
+
+/// A class that waits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClassTurnView {
+    /// The class.
+    pub class: ClassName,
+    /// How many of it wait.
+    pub waiting: u32,
+    /// How many of it have a slot.
+    pub leased: u32,
+    /// Slots that are guaranteed to it.
+    pub guaranteed: u32,
+    /// Slots that are lent to no other.
+    pub hold_back: u32,
+    /// When the next of it is served.
+    pub turn: Rule,
+}
+
+/// By which rule a class comes to the next slot; the earlier rule goes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Rule {
+    /// It gave the slot back while it had no more than its share and waited.
+    Own,
+    /// It has less than its share.
+    BelowShare,
+    /// It has its share: the earliest promise goes first.
+    ByPromise,
+    /// There are fewer slots than classes: they take turns by their weights.
+    ByTurns,
+    /// What is free is held back for other classes.
+    HeldBack,
+}
+
+/// The bound of shares: `occupancy + ceil(of_tenant * tenants / guaranteed) * occupancy`, while the pool has the slots that
+/// are guaranteed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BoundView {
+    /// The longest that a lease has its slot: start, run and stop, each to its deadline.
+    pub occupancy: Duration,
+    /// Slots that are guaranteed to its class.
+    pub guaranteed: u32,
+    /// What it comes to.
+    pub wait: Duration,
 }

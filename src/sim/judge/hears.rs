@@ -19,6 +19,7 @@ impl Judge {
                 self.books.stalled = sample.slice_stalled.as_ref().ok().copied();
                 if let Ok(slice) = &sample.slice {
                     self.books.slice = Some(slice.hard);
+                    self.slice = Some(now);
                 }
                 if let Ok(memory) = &sample.memory {
                     self.memory = Some((*memory, now));
@@ -141,7 +142,12 @@ impl Judge {
             }
             Call::Reload(profile) => self.hear_reload(profile),
             Call::Undrain(scope) => drop(self.drains.remove(scope)),
-            Call::Get { .. } | Call::Leases | Call::Pools | Call::Explain(_) | Call::Host => {}
+            Call::Get { .. }
+            | Call::Leases
+            | Call::Pools
+            | Call::Explain(_)
+            | Call::ExplainLease(_)
+            | Call::Host => {}
         }
     }
 

@@ -43,6 +43,8 @@ pub(super) struct Judge {
     engine: bool,
     memory: Option<(HostMemory, Instant)>,
     cores: Option<(MilliCpu, Instant)>,
+    /// When it was last seen what all containers hold.
+    slice: Option<Instant>,
     instances: BTreeMap<InstanceId, Seen>,
     /// Those of them that are not gone.
     there: BTreeSet<InstanceId>,
@@ -139,6 +141,7 @@ impl Judge {
             engine: false,
             memory: None,
             cores: None,
+            slice: None,
             instances: BTreeMap::new(),
             there: BTreeSet::new(),
             leases: BTreeMap::new(),

@@ -23,7 +23,7 @@ impl Judge {
         self.books = Books::since(now);
         (self.engine, self.written) = (false, 0);
         // What the host has is seen anew.
-        (self.memory, self.cores) = (None, None);
+        (self.memory, self.cores, self.slice) = (None, None, None);
         let leases: BTreeMap<&LeaseId, &LeaseRecord> = disk
             .values()
             .filter_map(|record| match record {

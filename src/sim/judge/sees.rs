@@ -114,7 +114,7 @@ impl Judge {
         hold(starting <= most as usize, || format!("{starting} starts are under way, {most} may be"))?;
         let many = there().filter(|seen| seen.pool == *pool).count();
         hold(many <= allowed as usize, || format!("{pool} has {many} instances, {allowed} may be"))?;
-        let Some((memory, _)) = self.memory.filter(|(_, at)| now.since(*at) <= BELIEVED) else {
+        let Some((memory, _)) = self.memory.filter(|_| self.sees()) else {
             return self.see_start_unseen(id, &made_of);
         };
         let promised: Bytes = there().map(|seen| self.promised(seen)).sum();
@@ -202,6 +202,10 @@ impl Judge {
                 let blocks = known.call == call && !known.request.asynchronous;
                 hold(!(blocks && queued), || format!("{call:?} was to be answered with a decision"))?;
                 self.see_view(view)
+            }
+            Reply::ExplainLease(view) => {
+                self.see_told(&view.lease)?;
+                self.see_view(&view.lease)
             }
             Reply::Leases(all) => {
                 all.iter().try_for_each(|view| self.see_told(view))?;

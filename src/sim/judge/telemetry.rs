@@ -8,11 +8,17 @@ use crate::quantity::{Bytes, MilliCpu};
 use super::sees::hold;
 
 impl Judge {
-    /// A start while the host's memory is not known: never beyond the pool's number, nor beyond what the host was last
+    /// Whether all that starts depend on was read lately.
+    pub(super) fn sees(&self) -> bool {
+        let read = [self.memory.map(|(_, at)| at), self.cores.map(|(_, at)| at), self.slice];
+        read.iter().all(|at| at.is_some_and(|at| self.now.since(at) <= BELIEVED))
+    }
+
+    /// A start while the host is not known: never beyond the pool's number, nor beyond what the host was last
     /// seen to have, were all to grow to their limits.
     pub(super) fn see_start_unseen(&self, id: InstanceId, made: &Pool) -> Found {
         let WithoutTelemetry::Slots(most) = made.without_telemetry else {
-            return Err(format!("{id} is started and the host's memory is not known"));
+            return Err(format!("{id} is started and the host is not known"));
         };
         let pool = &self.instances[&id].pool;
         let many = self.there().filter(|seen| seen.pool == *pool).count();
@@ -35,8 +41,7 @@ impl Judge {
 
     /// A request is sent on: only by what the pools say, and only while nobody sees.
     pub(super) fn see_degraded(&mut self, lease: &LeaseId, from: &PoolName, to: &PoolName) -> Found {
-        let seen = self.memory.is_some_and(|(_, at)| self.now.since(at) <= BELIEVED);
-        hold(!seen, || format!("{lease} is sent on from {from} to {to}, and the host's memory is known"))?;
+        hold(!self.sees(), || format!("{lease} is sent on from {from} to {to}, and the host is known"))?;
         let known = self.leases.get_mut(lease).ok_or("nobody asked for what is sent on")?;
         hold(known.granted.is_none() && !known.ended, || format!("{lease} is sent on and is {known:?}"))?;
         let asked = known.degraded_from.get_or_insert(known.pool.clone()).clone();

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use stoker::control::message::{
-    DrainView, Engine, ExplainView, HostView, InstanceId, InstanceRecordState, LeaseId, LeaseRecordState,
-    LeaseState, LeaseView, Output, PoolView, Record, Refusal, Reply, Scope, Why,
+    DrainView, Engine, ExplainView, HostView, InstanceId, InstanceRecordState, LeaseExplainView, LeaseId,
+    LeaseRecordState, LeaseState, LeaseView, Output, PoolView, Record, Refusal, Reply, Scope, Why,
 };
 use stoker::quantity::{Instant, show_duration};
 
@@ -127,6 +127,33 @@ fn explain(name: &str, it: &ExplainView) -> Vec<String> {
     lines
 }
 
+/// Where a lease stands, then the classes that wait.
+fn explain_lease(name: &str, it: &LeaseExplainView) -> Vec<String> {
+    let mut lines = vec![format!("{name} <- {}", state(&it.lease))];
+    if let LeaseState::Queued { estimate: Some(estimate), .. } = &it.lease.state {
+        lines.push(format!("  about {}: {estimate}", show_duration(estimate.wait)));
+    }
+    let Some(waits) = &it.waits else { return lines };
+    let next = if waits.next { ", next" } else { "" };
+    lines.push(format!(
+        "  {} of its {}, {} tenants, {} wait, promised for {}{next}",
+        waits.of_tenant,
+        waits.own,
+        waits.tenants,
+        waits.queued,
+        at(waits.promised)
+    ));
+    if let Some(bound) = &waits.bound {
+        let (wait, occupancy) = (show_duration(bound.wait), show_duration(bound.occupancy));
+        lines.push(format!("  at most {wait}, by {occupancy} a slot and {} guaranteed", bound.guaranteed));
+    }
+    lines.extend(waits.classes.iter().map(|class| {
+        let (waiting, leased, guaranteed) = (class.waiting, class.leased, class.guaranteed);
+        format!("  {}: {waiting} wait, {leased} of {guaranteed} leased, {:?}", class.class, class.turn)
+    }));
+    lines
+}
+
 /// An answer to the call of this name.
 pub(super) fn reply(name: &str, reply: &Reply) -> Vec<String> {
     let one = |text: String| vec![format!("{name} <- {text}")];
@@ -140,6 +167,7 @@ pub(super) fn reply(name: &str, reply: &Reply) -> Vec<String> {
         Reply::Use { instance: id, pool } => one(format!("use {} of {pool}", instance(*id))),
         Reply::Pools(pools) => pools.iter().map(|pool| format!("{name} <- {}", self::pool(pool))).collect(),
         Reply::Explain(view) => explain(name, view),
+        Reply::ExplainLease(view) => explain_lease(name, view),
         Reply::Host(host) => one(self::host(host)),
         Reply::Reloaded(changes) => {
             let mut lines = one(format!("{} changes", changes.len()));

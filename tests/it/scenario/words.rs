@@ -14,7 +14,7 @@
 //! acquire r1 POOL [class=] [tenant=] [wait=] [runtime=] [idle=] [async]     acquire r1..r9 POOL: several
 //! get r1 [executing|ended WAIT] [as w1]    hangup r1|w1     active r1 [at=TIME]
 //! use | release | cancel | undelivered | overran r1         renew r1 TIME
-//! leases | pools | host | drain SCOPE WINDOW | undrain SCOPE | reload PROFILE
+//! explain POOL | explain lease r1 | leases | pools | host | drain SCOPE WINDOW | undrain SCOPE | reload PROFILE
 //! ```
 
 use std::collections::BTreeMap;
@@ -250,6 +250,7 @@ fn call(words: &[&str]) -> Result<Said, Wrong> {
         ["undelivered", name] => Call::Undelivered(lease(name)),
         ["overran", name] => Call::Overran(lease(name)),
         ["pools"] => Call::Pools,
+        ["explain", "lease", name] => Call::ExplainLease(lease(name)),
         ["explain", name] => Call::Explain(PoolName::new(name)),
         ["host"] => Call::Host,
         ["drain", name, window, "for-now"] => Call::DrainForNow(scope(name), duration(window)?),
