@@ -92,10 +92,7 @@ impl fmt::Display for Why {
             Why::QueueFull { queued, limit } => {
                 write!(f, "max_queued is reached: {queued} of {limit} wait")
             }
-            Why::QueueTooLong { estimate, longest } => {
-                let (wait, longest) = (show_duration(estimate.wait), show_duration(*longest));
-                write!(f, "it would wait for about {wait}, and may for {longest}: {estimate}")
-            }
+            Why::QueueTooLong { estimate, longest } => too_long(f, estimate, *longest),
             Why::TenantLimit { have, limit } => {
                 write!(f, "the tenant's max_leases is reached: {have} of {limit}, those that wait included")
             }
@@ -152,17 +149,21 @@ impl fmt::Display for Why {
                 write!(f, "{} failed in a row, the last: {last}", many(*failures, "start"))
             }
             Why::NoTelemetry(why) => write!(f, "the host's state is not known: {why}"),
-            Why::WithoutTelemetry { unknown, have, limit } => {
-                write!(
-                    f,
-                    "the host's state is not known ({unknown}); without it the pool may have {}, and has {have}",
-                    many(*limit, "instance")
-                )
-            }
+            Why::WithoutTelemetry { unknown, have, limit } => unseen(f, unknown, (*have, *limit)),
             Why::EngineUnreachable(why) => write!(f, "the container engine does not answer: {why}"),
             Why::NotRecorded(why) => write!(f, "records cannot be written: {why}"),
         }
     }
+}
+
+fn too_long(f: &mut fmt::Formatter<'_>, estimate: &Estimate, longest: Duration) -> fmt::Result {
+    let (wait, longest) = (show_duration(estimate.wait), show_duration(longest));
+    write!(f, "it would wait for about {wait}, and may for {longest}: {estimate}")
+}
+
+fn unseen(f: &mut fmt::Formatter<'_>, unknown: &str, (have, limit): (u32, u32)) -> fmt::Result {
+    let may = many(limit, "instance");
+    write!(f, "the host's state is not known ({unknown}); without it the pool may have {may}, and has {have}")
 }
 
 impl fmt::Display for Estimate {

@@ -25,6 +25,11 @@ fn every_key_arrives() {
     max_queued: 100000
     refuse_early: true }
     "#);
+}
+
+#[test]
+fn every_key_of_a_pool_arrives() {
+    let profile = check("host.toml", FULL).unwrap();
     insta::assert_snapshot!(flat(&profile.pools["chromium"]), @r#"
     Pool { kind: Browser
     default_class: ClassName("nightly")
