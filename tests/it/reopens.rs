@@ -266,7 +266,13 @@ impl Loop {
                 *self.refused[phase].entry(why.code().to_owned()).or_default() += 1;
                 self.soon(retry_after.expect("time mends it"), Next::Ask(caller));
             }
-            other => panic!("an acquire is answered with {other:?}"),
+            Reply::Leases(_)
+            | Reply::Use { .. }
+            | Reply::Pools(_)
+            | Reply::Explain(_)
+            | Reply::ExplainLease(_)
+            | Reply::Host(_)
+            | Reply::Reloaded(_) => panic!("an acquire is answered with {reply:?}"),
         }
     }
 }
@@ -287,6 +293,5 @@ fn everybody_is_served_after(cause: Cause) {
     let since = Instant::BOOT.after(ENDS);
     let all = |it: &Loop| it.served.iter().all(|at| at.is_some_and(|at| at > since));
     let open = it.go_on(SERVED_BY, all);
-    println!("{cause:?}: all served after {:?}, refused {:?}", it.now.since(since), it.refused);
     assert!(open, "after {cause:?} some were never served: {:?}, {:?}", it.served, it.refused);
 }

@@ -171,7 +171,6 @@ async fn how_a_leases_explanation_looks() {
     let first = host.acquire("sandbox").await;
     let waits = host.ctl(&["acquire", "sandbox", "--async"]).await.stdout.trim().to_owned();
     let told = host.ctl(&["explain", "--lease", &waits]).await;
-    println!("{}", told.stdout);
     let line = |begin: &str| {
         let line = told.stdout.lines().find(|line| line.trim_start().starts_with(begin)).unwrap_or_default();
         line.split_whitespace().collect::<Vec<_>>().join(" ")
