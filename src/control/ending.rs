@@ -144,6 +144,7 @@ impl Controller {
             StopReason::Used
             | StopReason::StartFailed
             | StopReason::Died
+            | StopReason::OutOfMemory
             | StopReason::Unanswering
             | StopReason::Unknown
             | StopReason::Interrupted => Duration::ZERO,
