@@ -186,6 +186,12 @@ impl Stage {
         self.now = at;
     }
 
+    fn kill(&mut self, id: InstanceId, level: OomLevel) {
+        let kills = self.kills.entry(id).or_default();
+        kills.processes += 1;
+        kills.own_limit += u64::from(level == OomLevel::Own);
+    }
+
     fn say(&mut self, at: Instant, said: Said) {
         self.now = at;
         let explicit = matches!(
@@ -214,11 +220,7 @@ impl Stage {
                 self.cpu = cores
                     .map(|cores| cores.map(|cores| HostCpu { cores, busy: MilliCpu::new(0) }))
                     .unwrap_or(self.cpu.clone());
-                for (id, kill) in killed {
-                    let kills = self.kills.entry(id).or_default();
-                    kills.processes += 1;
-                    kills.own_limit += u64::from(kill == OomLevel::Own);
-                }
+                killed.into_iter().for_each(|(id, level)| self.kill(id, level));
                 self.held.extend(held);
                 self.look(None);
             }
