@@ -68,7 +68,7 @@ use self::relief::Relief;
 use self::tasks::Tasks;
 use self::timer::{Timer, Timers};
 use crate::profile::{self, HostProfile, PoolName};
-use crate::quantity::Instant;
+use crate::quantity::{Bytes, Instant};
 
 /// Everything the daemon knows and decides, in one place and without a clock.
 #[derive(Debug)]
@@ -187,6 +187,12 @@ impl Controller {
     /// The description that a pool's next instance is made from.
     pub fn spec_of(&self, pool: &PoolName) -> Option<&Arc<profile::Pool>> {
         self.pools.get(pool).map(|pool| &pool.spec)
+    }
+
+    /// What one instance of each pool's newest template is expected to need, and how many lives have taught that; for who
+    /// keeps books of its own.
+    pub(crate) fn envelopes(&self) -> impl Iterator<Item = (PoolName, Bytes, u32)> {
+        self.pools.values().map(|pool| (pool.name.clone(), pool.expected.usual, pool.learned.lives()))
     }
 
     fn reply(&mut self, call: CallId, reply: Reply) {

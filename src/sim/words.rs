@@ -6,7 +6,8 @@ use std::time::Duration;
 use super::engine::Keep;
 use super::{Faults, Happening, OWN, SHOWN, Step, World, unread};
 use crate::control::message::{
-    Ceilings, Engine, HostCpu, HostMemory, Input, InstanceUse, Output, Pressure, Record, Sample, SliceMemory,
+    Ceilings, Engine, HostCpu, HostMemory, Input, InstanceRecordState, InstanceUse, Output, Pressure, Record,
+    Sample, SliceMemory, What,
 };
 use crate::profile::{Pool, PoolName};
 use crate::quantity::{Bytes, MilliCpu, Permille};
@@ -95,6 +96,9 @@ impl World {
         while let Some(output) = self.controller.poll_output() {
             self.report.output(self.now, &output);
             if self.checked {
+                if is_of_memory(&output) {
+                    self.judge.expect(self.controller.envelopes())?;
+                }
                 let judged = self.judge.see(&output);
                 self.steps.back_mut().expect("a step is being made").2.push(output.clone());
                 judged?;
@@ -220,5 +224,21 @@ impl World {
         // An engine at work lets a listing wait: what it says is as old as the question.
         let slow = if self.rng.bool() { 0 } else { self.rng.u64(0..3000) };
         self.soon(Duration::from_millis(slow), Happening::Listed(listing));
+    }
+}
+
+/// Whether what instances are expected to need has decided this.
+fn is_of_memory(output: &Output) -> bool {
+    match output {
+        Output::Record(_, Record::Instance(record)) => record.state == InstanceRecordState::Starting,
+        Output::Tell(event) => matches!(event.what, What::ReliefEnds(..)),
+        Output::Record(..)
+        | Output::Start { .. }
+        | Output::Stop { .. }
+        | Output::Probe { .. }
+        | Output::Adopt { .. }
+        | Output::Reclaim(_)
+        | Output::Ceilings(_)
+        | Output::Reply(..) => false,
     }
 }

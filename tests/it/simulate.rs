@@ -109,7 +109,7 @@ fn what_outgrows_its_limit_is_killed_and_nobody_else() {
         "",
     );
     assert!(outcome.kills.own > 10, "{:?}", outcome.kills);
-    assert_eq!(outcome.ends.get("died"), Some(&outcome.kills.own), "{:?}", outcome.ends);
+    assert_eq!(outcome.ends.get("out_of_memory"), Some(&outcome.kills.own), "{:?}", outcome.ends);
     assert_eq!((outcome.kills.slice, outcome.kills.host, outcome.kills.innocent), (0, 0, 0));
 }
 
