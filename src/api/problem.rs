@@ -265,12 +265,16 @@ fn status_of(why: &Why) -> StatusCode {
         | Why::MemoryPromised { .. }
         | Why::MemoryAvailable { .. }
         | Why::Cpu { .. }
+        | Why::Tasks { .. }
+        | Why::Disk { .. }
+        | Why::Inodes { .. }
         | Why::MaxInstances { .. }
         | Why::HeldBack { .. }
         | Why::Starts { .. }
         | Why::UnderPressure { .. }
         | Why::CpuPressure { .. }
         | Why::Recovering { .. }
+        | Why::SlowStarts { .. }
         | Why::Backoff { .. }
         | Why::NoTelemetry(_)
         | Why::EngineUnreachable(_)
@@ -290,9 +294,11 @@ fn title_of(why: &Why) -> &'static str {
         Why::PoolRemoved => "the pool is no more",
         Why::MemoryPromised { .. } | Why::MemoryAvailable { .. } => "the host has no memory for it",
         Why::Cpu { .. } => "the host has no processor for it",
+        Why::Tasks { .. } => "the host has no room for its processes",
+        Why::Disk { .. } | Why::Inodes { .. } => "a disk of the host is nearly full",
         Why::MaxInstances { .. } => "the pool is at its ceiling",
         Why::UnderPressure { .. } => "the host is short of memory",
-        Why::CpuPressure { .. } | Why::Recovering { .. } | Why::Starts { .. } => {
+        Why::CpuPressure { .. } | Why::Recovering { .. } | Why::SlowStarts { .. } | Why::Starts { .. } => {
             "too many starts are under way"
         }
         Why::Backoff { .. } => "starts of the pool fail",

@@ -18,7 +18,8 @@ use std::cell::OnceCell;
 
 use super::budget::{self, OVERHEAD, Promised};
 use super::host::Belief;
-use super::message::{Engine, Tenant, Verdict, Why};
+use super::message::{Disk, DiskOf, Engine, Tenant, Verdict, Why};
+use super::pace::Pace;
 use super::pool::Pool;
 use super::queue;
 use super::words::Figures;
@@ -76,11 +77,14 @@ pub(super) fn startable(asked: &Asked<'_>) -> u32 {
     let Asked { pool, profile, belief, now, .. } = asked;
     let (memory, cpu) = (belief.memory.reading(*now), belief.cpu.reading(*now));
     let slice = belief.slice.reading(*now);
-    let (Ok(memory), Ok(slice), Ok(cpu)) = (memory.known(), slice.known(), cpu.known()) else {
+    let tasks = belief.tasks.reading(*now);
+    let (Ok(memory), Ok(slice), Ok(cpu), Ok(tasks)) =
+        (memory.known(), slice.known(), cpu.known(), tasks.known())
+    else {
         return 0;
     };
     // These are no matter of how many.
-    if OF_POOL.iter().any(|limit| limit(asked).objection.is_some()) {
+    if OF_POOL.iter().chain(&OF_DISKS).any(|limit| limit(asked).objection.is_some()) {
         return 0;
     }
     let promised = asked.promised();
@@ -90,9 +94,11 @@ pub(super) fn startable(asked: &Asked<'_>) -> u32 {
     let memory = by_ledger.min(has.spare(promised).get() / need_of(pool).get());
     let cpu = budget::unpromised_cpu(&profile.host, cpu, promised).get();
     let cpu = cpu.checked_div(pool.spec.template.cpus.get()).unwrap_or(cpu);
+    let tasks = budget::unpromised_tasks(&profile.host, tasks, promised);
+    let tasks = tasks.checked_div(u64::from(pool.spec.template.pids)).unwrap_or(tasks);
     // A reload may have lowered the ceiling below what there is.
     let free = pool.spec.max_instances.saturating_sub(pool.total());
-    u32::try_from(memory.min(cpu)).unwrap_or(u32::MAX).min(free)
+    u32::try_from(memory.min(cpu).min(tasks)).unwrap_or(u32::MAX).min(free)
 }
 
 /// Whether not even an empty host has room for one instance that grows to its limit; `None` also where the
@@ -116,6 +122,7 @@ pub(super) struct Asked<'a> {
     pub(super) profile: &'a HostProfile,
     pub(super) belief: &'a Belief,
     pub(super) now: Instant,
+    pub(super) pace: &'a Pace,
     /// Starts of all pools that are under way.
     pub(super) starting: u32,
     /// Whether nobody waits for it.
@@ -160,10 +167,14 @@ const OF_POOL: [fn(&Asked<'_>) -> Limit; 5] = [
 ];
 
 /// What the host has for so many and no more.
-const OF_HOST: [fn(&Asked<'_>) -> Limit; 5] = [
+const OF_HOST: [fn(&Asked<'_>) -> Limit; 7] = [
     |asked| {
         let (have, limit) = (asked.starting, asked.profile.host.max_starts);
         Limit::of(Why::Starts { have, limit }, have >= limit)
+    },
+    |asked| {
+        let (why, reached) = asked.pace.limit(asked.starting, asked.profile.host.max_starts);
+        Limit::of(why, reached)
     },
     |asked| {
         let starts = (asked.starting, asked.profile.host.max_starts);
@@ -173,6 +184,20 @@ const OF_HOST: [fn(&Asked<'_>) -> Limit; 5] = [
     |asked| asked.memory("memory_promised", Asked::memory_promised),
     |asked| asked.memory("memory_available", Asked::memory_available),
     |asked| asked.cpu(),
+    |asked| asked.tasks(),
+];
+
+/// Whether the host's disks have room, for however many.
+const OF_DISKS: [fn(&Asked<'_>) -> Limit; 2] = [
+    |asked| {
+        asked.disk("disk", |of, disk, (need, _)| (Why::Disk { of, need, have: disk.free }, disk.free < need))
+    },
+    |asked| {
+        asked.disk("disk_inodes", |of, disk, (_, need)| {
+            let have = disk.inodes.map_or(0, |inodes| inodes.free);
+            (Why::Inodes { of, need, have }, have < need)
+        })
+    },
 ];
 
 impl Limit {
@@ -190,7 +215,7 @@ impl Limit {
 impl Asked<'_> {
     /// All limits, in the order in which an operator would want to hear of them.
     pub(super) fn limits(&self) -> impl Iterator<Item = Limit> {
-        OF_POOL.iter().chain(&OF_HOST).map(|limit| limit(self))
+        OF_POOL.iter().chain(&OF_HOST).chain(&OF_DISKS).map(|limit| limit(self))
     }
 
     /// The first thing that keeps it back.
@@ -246,13 +271,51 @@ impl Asked<'_> {
         let have = budget::unpromised_cpu(&self.profile.host, cpu, self.promised());
         Limit::of(Why::Cpu { need, have }, need > have)
     }
+
+    fn tasks(&self) -> Limit {
+        let reading = self.belief.tasks.reading(self.now);
+        let tasks = match reading.known() {
+            Ok(tasks) => tasks,
+            Err(why) => return Limit::plain("pids", Some(Why::NoTelemetry(format!("pids: {why}")))),
+        };
+        let need = u64::from(self.pool.spec.template.pids).saturating_add(self.ahead.tasks);
+        let have = budget::unpromised_tasks(&self.profile.host, tasks, self.promised());
+        Limit::of(Why::Tasks { need, have }, need > have)
+    }
+
+    /// A test of each disk, with what of it must be free: the first that fails, else the one with the least to spare. Where
+    /// nothing must be free nobody needs to know.
+    fn disk(&self, name: &'static str, test: impl Fn(DiskOf, &Disk, (Bytes, u64)) -> (Why, bool)) -> Limit {
+        let Asked { belief, profile, now, .. } = self;
+        if profile.host.disk_floor.is_nothing() {
+            return Limit::plain(name, None);
+        }
+        let looked =
+            [(DiskOf::Engine, &belief.engine_disk), (DiskOf::State, &belief.state_disk)].map(|(of, disk)| {
+                match disk.reading(*now).known() {
+                    Ok(disk) => {
+                        let (why, reached) = test(of, disk, budget::disk_floor(&profile.host, disk));
+                        Limit { name, ..Limit::of(why, reached) }
+                    }
+                    Err(why) => Limit::plain(name, Some(Why::NoTelemetry(format!("disk of {of}: {why}")))),
+                }
+            });
+        let spare = |limit: &Limit| limit.figures.map_or(u64::MAX, |its| its.have.saturating_sub(its.need));
+        let [first, second] = looked;
+        let second_is_tighter =
+            first.objection.is_none() && (second.objection.is_some() || spare(&second) < spare(&first));
+        if second_is_tighter { second } else { first }
+    }
 }
 
 impl Why {
     /// Whether it is something of the host that others could use up.
     pub(super) const fn is_shortage(&self) -> bool {
         match self {
-            Why::MemoryPromised { .. } | Why::MemoryAvailable { .. } | Why::Cpu { .. } => true,
+            Why::MemoryPromised { .. }
+            | Why::MemoryAvailable { .. }
+            | Why::Cpu { .. }
+            | Why::Tasks { .. } => true,
             Why::QueueFull { .. }
             | Why::WaitExpired { .. }
             | Why::HostDraining
@@ -263,10 +326,13 @@ impl Why {
             | Why::HeldBack { .. }
             | Why::MaxInstances { .. }
             | Why::Starts { .. }
+            | Why::SlowStarts { .. }
             | Why::Backoff { .. }
             | Why::UnderPressure { .. }
             | Why::CpuPressure { .. }
             | Why::Recovering { .. }
+            | Why::Disk { .. }
+            | Why::Inodes { .. }
             | Why::NoTelemetry(_)
             | Why::EngineUnreachable(_)
             | Why::NotRecorded(_) => false,

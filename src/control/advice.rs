@@ -51,9 +51,13 @@ impl Ends {
     ) -> Option<Duration> {
         let wait = match why {
             Why::NeverFits { .. } | Why::PoolRemoved => return None,
-            Why::HostDraining | Why::PoolDraining | Why::NoTelemetry(_) | Why::EngineUnreachable(_) => {
-                LONGEST
-            }
+            // Nothing that ends makes room on a disk.
+            Why::HostDraining
+            | Why::PoolDraining
+            | Why::NoTelemetry(_)
+            | Why::EngineUnreachable(_)
+            | Why::Disk { .. }
+            | Why::Inodes { .. } => LONGEST,
             Why::UnderPressure { until, .. } => until.since(now),
             // The store tries again each second.
             Why::NotRecorded(_) => STORE_AGAIN,
@@ -66,9 +70,11 @@ impl Ends {
             | Why::MemoryPromised { .. }
             | Why::MemoryAvailable { .. }
             | Why::Cpu { .. }
+            | Why::Tasks { .. }
             | Why::MaxInstances { .. }
             | Why::CpuPressure { .. }
             | Why::Recovering { .. }
+            | Why::SlowStarts { .. }
             | Why::TenantLimit { .. }
             | Why::HeldBack { .. }
             | Why::Starts { .. } => self.pace(now, queued, start),

@@ -11,7 +11,8 @@
 use std::time::Duration;
 
 use super::message::{
-    Engine, HostCpu, HostMemory, InstanceId, Pressure, Read, Reading, Sample, SliceMemory, Unread,
+    Disk, Engine, HostCpu, HostMemory, HostTasks, InstanceId, Pressure, Read, Reading, Sample, SliceMemory,
+    Unread,
 };
 use super::pressure::Gauge;
 use crate::quantity::{Instant, Permille};
@@ -75,6 +76,15 @@ impl<T: Clone> Figure<T> {
 }
 
 impl<T> Reading<T> {
+    /// The same of something that follows from the value.
+    pub fn map<U>(self, into: impl FnOnce(T) -> U) -> Reading<U> {
+        match self {
+            Reading::Fresh(value, at) => Reading::Fresh(into(value), at),
+            Reading::Stale(value, at) => Reading::Stale(into(value), at),
+            Reading::Unknown(why) => Reading::Unknown(why),
+        }
+    }
+
     /// The value, fresh or stale; why there is none otherwise.
     ///
     /// # Errors
@@ -100,6 +110,12 @@ pub(super) struct Belief {
     pub(super) slice: Figure<SliceMemory>,
     /// How the slice stalls for memory.
     pub(super) slice_stalled: Figure<Permille>,
+    /// Its tasks.
+    pub(super) tasks: Figure<HostTasks>,
+    /// The disk of the engine.
+    pub(super) engine_disk: Figure<Disk>,
+    /// The disk of our own state.
+    pub(super) state_disk: Figure<Disk>,
     /// Whether a container can be asked to give memory back.
     pub(super) reclaims: bool,
     /// How short of memory the host is.
@@ -121,6 +137,9 @@ impl Belief {
             pressure: Figure::default(),
             slice: Figure::default(),
             slice_stalled: Figure::default(),
+            tasks: Figure::default(),
+            engine_disk: Figure::default(),
+            state_disk: Figure::default(),
             reclaims: false,
             gauge: Gauge::default(),
             engine: Engine::Unreachable("not asked yet".into()),
@@ -136,6 +155,9 @@ impl Belief {
         self.pressure.take(now, sample.pressure);
         self.slice.take(now, sample.slice);
         self.slice_stalled.take(now, sample.slice_stalled);
+        self.tasks.take(now, sample.tasks);
+        self.engine_disk.take(now, sample.engine_disk);
+        self.state_disk.take(now, sample.state_disk);
         self.reclaims = sample.reclaims;
         sample.instances.into_iter().map(|(id, seen)| (id, seen.memory)).collect()
     }

@@ -21,6 +21,7 @@ impl Made {
             memory_max: template.memory_max,
             memory_expect: pool.memory_expect,
             cpus: template.cpus,
+            pids: template.pids,
             devtools: match template.probe {
                 Probe::DevTools { port } => Some(port),
                 Probe::Command(_) => None,
@@ -43,7 +44,7 @@ impl Made {
                 env: BTreeMap::new(),
                 memory_max: self.memory_max,
                 cpus: self.cpus,
-                pids: 0,
+                pids: self.pids,
                 nofile: 0,
                 shm: Bytes::ZERO,
                 tmpfs: BTreeMap::new(),

@@ -12,6 +12,7 @@ mod explain;
 mod names;
 mod pressure;
 mod records;
+mod space;
 mod tally;
 mod views;
 
@@ -23,10 +24,11 @@ pub use records::{
     DrainRecord, EnvelopeRecord, InstanceRecord, InstanceRecordState, LeaseRecord, LeaseRecordState,
     LimitsRecord, Made, PeakWeight, Process, Record, Recovered, Subject,
 };
+pub use space::{Disk, DiskOf, HostTasks, Inodes};
 pub use tally::{BUCKETS, ClassTally, Histogram, PoolTally};
 pub use views::{
-    Cancelled, ClassView, Deadline, DrainView, End, Failure, HostView, Interruption, LeaseState, LeaseView,
-    PoolView, Reading, Summary,
+    Cancelled, ClassView, Deadline, DiskView, DrainView, End, Failure, HostView, Interruption, LeaseState,
+    LeaseView, PoolView, Reading, Summary, TasksView,
 };
 
 use std::collections::BTreeMap;
@@ -80,6 +82,12 @@ pub struct Sample {
     pub slice: Read<SliceMemory>,
     /// The share of the last ten seconds in which all tasks of the slice waited for memory.
     pub slice_stalled: Read<Permille>,
+    /// Tasks of the host.
+    pub tasks: Read<HostTasks>,
+    /// The disk of the engine.
+    pub engine_disk: Read<Disk>,
+    /// The disk of our own state.
+    pub state_disk: Read<Disk>,
     /// Whether the kernel takes memory back from a container when asked (`memory.reclaim`).
     pub reclaims: bool,
     /// Each instance that could be looked for; one that is missing was not measured.
@@ -423,6 +431,31 @@ pub enum Why {
         /// What is not promised yet.
         have: MilliCpu,
     },
+    /// Tasks that the kernel can have: those that instances may make are promised.
+    Tasks {
+        /// What one more may make, its `pids`, as above.
+        need: u64,
+        /// What is neither promised, nor there, nor the host's reserve.
+        have: u64,
+    },
+    /// A disk is so full that the engine or the store may soon break.
+    Disk {
+        /// Whose.
+        of: DiskOf,
+        /// What must be free.
+        need: Bytes,
+        /// What is free.
+        have: Bytes,
+    },
+    /// The same of its inodes.
+    Inodes {
+        /// Whose.
+        of: DiskOf,
+        /// How many must be free.
+        need: u64,
+        /// How many are free.
+        have: u64,
+    },
     /// The operator's ceiling on the pool's instances.
     MaxInstances {
         /// How many there are, in any state.
@@ -450,6 +483,15 @@ pub enum Why {
         have: u32,
         /// `max_starts`.
         limit: u32,
+    },
+    /// Starts take much longer than one alone, so that fewer at once are enough.
+    SlowStarts {
+        /// Under way.
+        have: u32,
+        /// How many may be now; `max_starts` is more.
+        limit: u32,
+        /// How long the last ones took, as a share of one alone.
+        strain: Permille,
     },
     /// Starts of this pool fail; the next try is later.
     Backoff {

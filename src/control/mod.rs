@@ -38,6 +38,7 @@ mod lease;
 mod made;
 pub mod message;
 mod news;
+mod pace;
 mod placement;
 mod pool;
 mod pressure;
@@ -61,6 +62,7 @@ use self::drain::Drain;
 use self::host::Belief;
 use self::lease::Lease;
 use self::message::{CallId, Event, Input, InstanceId, LeaseId, Output, Reply, Tenant, What};
+use self::pace::Pace;
 use self::pool::Pool;
 use self::records::Records;
 use self::relief::Relief;
@@ -92,6 +94,8 @@ pub struct Controller {
     /// Containers that were listed and belong to nobody, and when they were first seen.
     strangers: BTreeMap<InstanceId, Instant>,
     drain: Option<Drain>,
+    /// How many starts may be at once.
+    pace: Pace,
     relief: Relief,
     ceiling: Ceiling,
     records: Records,
@@ -125,6 +129,7 @@ impl Controller {
             calls: BTreeMap::new(),
             strangers: BTreeMap::new(),
             drain: None,
+            pace: Pace::new(),
             relief: Relief::default(),
             ceiling: Ceiling::new(),
             records: Records::default(),

@@ -12,6 +12,7 @@ use super::message::{
     End, Engine, Exit, Failure, InstanceId, LeaseId, Listing, News, Output, Sample, StartFailure, StopReason,
     What,
 };
+use super::pace::Ended;
 use super::pool::{Life, MISSES, PROBE_EVERY, Pool, Probing};
 use super::timer::Timer;
 use crate::quantity::Instant;
@@ -170,6 +171,9 @@ impl Controller {
     fn became_ready(&mut self, id: InstanceId) {
         let now = self.now;
         let home = self.homes[&id].clone();
+        if let Life::Starting { .. } = self.pools[&home].instances[&id].life {
+            self.note_start(id);
+        }
         let pool = self.pool(&home);
         let instance = &pool.instances[&id];
         let (took, wanted) = (now.since(instance.born), instance.wanted);
@@ -196,6 +200,23 @@ impl Controller {
         self.set_instance_timer(id);
         self.record_instance(id);
         self.tell(what, Some(&home), Some(id));
+    }
+
+    /// A start came to its end: it became ready, or its time was over.
+    pub(super) fn note_start(&mut self, id: InstanceId) {
+        let now = self.now;
+        let home = self.homes[&id].clone();
+        let under_way = self.pools.values().map(|pool| pool.counts.starting).sum();
+        let none_since = id.count == self.ordered;
+        let pool = self.pool(&home);
+        let instance = &pool.instances[&id];
+        let (born, took) = (instance.born, now.since(instance.born));
+        // What was given up says only that it takes longer.
+        if now < born.after(pool.spec.deadlines.start_timeout) {
+            pool.alone.note(took, instance.alone && none_since);
+        }
+        let ended = Ended { born, took, alone: pool.alone.get(), under_way };
+        self.pace.note(now, &ended, self.profile.host.max_starts);
     }
 
     /// Counts a failed start against its pool, also one that was found out late, and clears away what there

@@ -31,6 +31,7 @@ use super::envelope::{Expected, Learned, Share, Taught};
 use super::fortune::Fortune;
 use super::host::Figure;
 use super::message::{ClassTally, InstanceId, LeaseId, PoolTally, Process, StopReason, Tenant, Why};
+use super::pace::Alone;
 use super::queue::{Place, Queue};
 use super::scaling::{self, Held, Plan, Terms};
 use super::shares::{Shares, Slots};
@@ -74,6 +75,8 @@ pub(super) struct Pool {
     pub(super) ends: Ends,
     /// How long the last start took that came to something.
     pub(super) last_start: Option<Duration>,
+    /// How long a start takes beside which there is no other.
+    pub(super) alone: Alone,
     /// The drain that was asked for this pool alone.
     pub(super) own_drain: Option<Drain>,
     /// The drain that was asked for the whole host.
@@ -106,6 +109,8 @@ pub(super) struct Instance {
     pub(super) made_known: bool,
     /// When its start was ordered.
     pub(super) born: Instant,
+    /// Whether no other start was under way then.
+    pub(super) alone: bool,
     /// When its start was wanted, which may be before.
     pub(super) wanted: Instant,
     /// When its container was first known to exist; a listing from before says nothing about it.
@@ -182,6 +187,7 @@ impl Pool {
             fortune: Fortune::default(),
             ends: Ends::default(),
             last_start: None,
+            alone: Alone::default(),
             own_drain: None,
             host_drain: None,
             removed: false,
@@ -189,14 +195,15 @@ impl Pool {
         }
     }
 
-    /// Begins an instance's life.
-    pub(super) fn begin(&mut self, id: InstanceId, now: Instant) -> Instant {
+    /// Begins an instance's life; whether no other start is under way.
+    pub(super) fn begin(&mut self, id: InstanceId, now: Instant, alone: bool) -> Instant {
         let deadline = now.after(self.spec.deadlines.start_timeout);
         let life = Life::Starting { deadline };
         let instance = Instance {
             made: Arc::clone(&self.spec),
             made_known: true,
             born: now,
+            alone,
             wanted: self.kept_since.take().unwrap_or(now),
             exists_since: None,
             runs_since: None,
@@ -423,6 +430,7 @@ impl Pool {
         if !same_template(&spec, &self.spec) {
             // What made starts fail may have been the template.
             self.fortune.forgive(now);
+            self.alone = Alone::default();
             let former = self.learned.figure(self.expected.usual);
             self.learned = Learned::after(former, spec.template.memory_max);
         }

@@ -285,6 +285,7 @@ impl Controller {
             made,
             made_known: fits,
             born,
+            alone: false,
             wanted: born,
             exists_since: Some(now),
             runs_since: Some(now),

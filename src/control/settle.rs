@@ -75,6 +75,8 @@ impl Controller {
         match pool.instances[&id].life.clone() {
             Life::Unseen { deadline, .. } if deadline <= now => self.fire_unseen(id),
             Life::Starting { deadline } if deadline <= now => {
+                self.note_start(id);
+                let pool = &self.pools[&home];
                 let limit = crate::quantity::show_duration(deadline.since(pool.instances[&id].born));
                 self.start_failed(
                     id,
@@ -285,7 +287,7 @@ impl Controller {
                     }
                 }
                 let pool = self.pool(&next);
-                let its_turn = matches!(why, Why::Starts { .. });
+                let its_turn = matches!(why, Why::Starts { .. } | Why::SlowStarts { .. });
                 pool.kept_since = its_turn.then(|| pool.kept_since.unwrap_or(now));
                 pool.blocked_by = Some(why);
                 continue;
@@ -310,6 +312,7 @@ impl Controller {
             pool,
             profile: &self.profile,
             belief: &self.belief,
+            pace: &self.pace,
             now: self.now,
             starting,
             refill,
@@ -350,9 +353,10 @@ impl Controller {
         self.ordered = self.ordered.checked_add(1).expect("a run lasts for fewer than 2^32 starts");
         let id = InstanceId { run: self.run, count: self.ordered };
         let now = self.now;
+        let alone = self.pools.values().all(|pool| pool.counts.starting == 0);
         let pool = self.pool(name);
         pool.tally.starts = pool.tally.starts.saturating_add(1);
-        let (deadline, made) = (pool.begin(id, now), pool.spec.clone());
+        let (deadline, made) = (pool.begin(id, now, alone), pool.spec.clone());
         self.homes.insert(id, name.clone());
         self.set_instance_timer(id);
         self.record_instance(id);

@@ -8,7 +8,8 @@ use super::budget;
 use super::drain::Drain;
 use super::lease::{Lease, State};
 use super::message::{
-    ClassView, DrainView, Engine, HostView, LeaseState, LeaseView, PoolView, PressureView, Summary, Why,
+    ClassView, Disk, DiskView, DrainView, Engine, HostView, LeaseState, LeaseView, PoolView, PressureView,
+    Summary, TasksView, Why,
 };
 use super::pool::{Life, Pool};
 use crate::profile::ClassName;
@@ -126,6 +127,8 @@ impl Controller {
             leased += pool.counts.leased;
             total += pool.total();
         }
+        let promised = self.promised();
+        let disk = |of: Disk| DiskView { of, floor: budget::disk_floor(host, &of).0 };
         let stocked =
             |pool: &Pool| pool.is_closed() || pool.counts.warm + pool.counts.leased >= pool.spec.warm.min;
         HostView {
@@ -143,13 +146,21 @@ impl Controller {
                 level: gauge.level(),
                 lasting: now.since(gauge.since().max(self.since)),
             },
+            tasks: self.belief.tasks.reading(now).map(|of| TasksView {
+                of,
+                limit: budget::tasks_limit(host, &of),
+                promised: promised.tasks,
+            }),
+            engine_disk: self.belief.engine_disk.reading(now).map(disk),
+            state_disk: self.belief.state_disk.reading(now).map(disk),
             slice: self.belief.slice.reading(now),
             ceilings: self.ceiling.view.clone(),
             memory,
             memory_limit: limit,
-            memory_promised: self.promised().memory,
+            memory_promised: promised.memory,
             floor,
-            starts: (starting, host.max_starts),
+            starts: (starting, self.pace.allows(host.max_starts)),
+            max_starts: host.max_starts,
             engine: self.belief.engine.clone(),
             drain: self.drain.map(|drain| view_drain(drain, leased, total)),
         }

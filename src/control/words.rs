@@ -6,7 +6,7 @@ use std::fmt;
 use std::time::Duration;
 
 use super::message::{
-    Cancelled, Deadline, End, Exit, Failure, Interruption, LeaseState, Level, Shortage, StartFailure,
+    Cancelled, Deadline, DiskOf, End, Exit, Failure, Interruption, LeaseState, Level, Shortage, StartFailure,
     StopReason, Tier, What, Why,
 };
 use crate::quantity::{Bytes, show_duration};
@@ -37,8 +37,12 @@ impl Why {
             Why::MemoryPromised { .. } => "memory_promised",
             Why::MemoryAvailable { .. } => "memory_available",
             Why::Cpu { .. } => "cpu",
+            Why::Tasks { .. } => "pids",
+            Why::Disk { .. } => "disk",
+            Why::Inodes { .. } => "disk_inodes",
             Why::MaxInstances { .. } => "max_instances",
             Why::Starts { .. } => "max_starts",
+            Why::SlowStarts { .. } => "slow_starts",
             Why::UnderPressure { .. } => "under_pressure",
             Why::CpuPressure { .. } => "cpu_pressure",
             Why::Recovering { .. } => "recovering",
@@ -55,7 +59,10 @@ impl Why {
         match self {
             Why::NeverFits { need, have }
             | Why::MemoryPromised { need, have }
-            | Why::MemoryAvailable { need, have } => of(need.get(), have.get(), "bytes"),
+            | Why::MemoryAvailable { need, have }
+            | Why::Disk { need, have, .. } => of(need.get(), have.get(), "bytes"),
+            Why::Tasks { need, have } => of(*need, *have, "tasks"),
+            Why::Inodes { need, have, .. } => of(*need, *have, "inodes"),
             Why::Cpu { need, have } => of(need.get(), have.get(), "millicores"),
             Why::QueueFull { queued, limit } => of(u64::from(*queued) + 1, u64::from(*limit), "requests"),
             Why::TenantLimit { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "leases"),
@@ -66,6 +73,7 @@ impl Why {
             }
             Why::CpuPressure { have, limit, .. }
             | Why::Recovering { have, limit }
+            | Why::SlowStarts { have, limit, .. }
             | Why::Starts { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "starts"),
             Why::WaitExpired { .. }
             | Why::HostDraining
@@ -117,11 +125,31 @@ impl fmt::Display for Why {
             Why::Cpu { need, have } => {
                 write!(f, "one more needs {need} cores, and {have} are not promised yet")
             }
+            Why::Tasks { need, have } => {
+                write!(
+                    f,
+                    "one more may make {need} processes and threads, and {have} of what the kernel can have are neither \
+                     there, promised nor reserved"
+                )
+            }
+            Why::Disk { of, need, have } => {
+                let (need, have) = apart(*need, *have);
+                write!(f, "{have} is free on the disk of {of}, below the disk_floor of {need}")
+            }
+            Why::Inodes { of, need, have } => {
+                write!(f, "{have} inodes are free on the disk of {of}, and {need} should be")
+            }
             Why::MaxInstances { have, limit } => {
                 write!(f, "max_instances is reached: {have} of {limit}, those being stopped included")
             }
             Why::Starts { have, limit } => {
                 write!(f, "max_starts is reached: {have} of {limit} under way")
+            }
+            Why::SlowStarts { have, limit, strain } => {
+                write!(
+                    f,
+                    "starts take {strain} of the time of one alone, so fewer may be at once: {have} of {limit} under way"
+                )
             }
             Why::UnderPressure { shortage, .. } => write!(f, "the host is short of memory: {shortage}"),
             Why::CpuPressure { stalled, have, limit } => {
@@ -162,6 +190,15 @@ fn apart(need: Bytes, have: Bytes) -> (String, String) {
 
 fn many_warm(count: u32) -> String {
     many(count, "idle warm instance")
+}
+
+impl fmt::Display for DiskOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DiskOf::Engine => "the container engine",
+            DiskOf::State => "our own state",
+        })
+    }
 }
 
 impl Level {

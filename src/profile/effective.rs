@@ -138,7 +138,9 @@ impl HostProfile {
         list.add("name", host.name.as_deref().map(text));
         list.add("reserve.memory", Some(amount(host.reserve_memory)));
         list.add("reserve.cpu", Some(text(&host.reserve_cpu.to_string())));
+        list.add("reserve.pids", Some(text(&host.reserve_pids.to_string())));
         list.add("floor", Some(amount(host.floor)));
+        list.add("disk_floor", Some(amount(host.disk_floor)));
         list.add("cpu_overcommit", Some(text(&host.cpu_overcommit.to_string())));
         list.add("max_starts", Some(host.max_starts.to_string()));
         for (name, class) in &self.classes {

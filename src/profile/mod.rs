@@ -113,30 +113,39 @@ pub struct Host {
     pub reserve_memory: Amount,
     /// Cores that never belong to containers.
     pub reserve_cpu: MilliCpu,
+    /// The share of the tasks that the kernel can have that never belongs to containers.
+    pub reserve_pids: Permille,
     /// MemAvailable that must remain whatever was promised.
     pub floor: Amount,
+    /// What must be free on the disks of the engine and of our own state for anything to be started.
+    pub disk_floor: Amount,
     /// How far the sum of the instances' `cpus` may exceed the cores that are not reserved.
     pub cpu_overcommit: Permille,
     /// Cold starts that may be under way at once, over all pools; at least 1.
     pub max_starts: u32,
 }
 
-/// An amount of memory, given outright or as a share of the host's total.
+/// An amount of memory or of a disk, given outright or as a share of the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
     /// Outright.
     Bytes(Bytes),
-    /// A share of the host's total memory.
+    /// A share of the whole.
     Share(Permille),
 }
 
 impl Amount {
-    /// What it comes to on a host with this much memory.
+    /// What it comes to where the whole is this much.
     pub fn of(self, total: Bytes) -> Bytes {
         match self {
             Amount::Bytes(bytes) => bytes,
             Amount::Share(share) => share.of(total),
         }
+    }
+
+    /// Whether it is nothing, whatever the whole is.
+    pub fn is_nothing(self) -> bool {
+        self == Amount::Bytes(Bytes::ZERO) || self == Amount::Share(Permille::new(0))
     }
 }
 

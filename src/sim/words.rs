@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use super::engine::Keep;
-use super::{Faults, Happening, OWN, SHOWN, Step, World, unread};
+use super::{Faults, Happening, OWN, SHOWN, Step, World, space, unread};
 use crate::control::message::{
     Ceilings, Engine, HostCpu, HostMemory, Input, InstanceUse, Output, Pressure, Record, Sample, SliceMemory,
 };
@@ -181,6 +181,7 @@ impl World {
         let stalled = Permille::new(if stalls { self.rng.u32(0..1000) } else { 0 });
         let cpu = Permille::new(if stalls { self.rng.u32(900..1000) } else { 0 });
         let blind_to_slice = self.blind || self.one_in(unreadable);
+        let space::Seen { tasks, disks: [engine_disk, state_disk] } = self.see_space();
         let sample = Sample {
             memory: if self.blind { Err(unread()) } else { Ok(memory) },
             cpu: if self.blind {
@@ -191,6 +192,9 @@ impl World {
             pressure: Ok(Pressure { memory_some: none, memory_full: none, cpu_some: cpu, io_some: none }),
             slice: if blind_to_slice { Err(unread()) } else { Ok(SliceMemory { hard }) },
             slice_stalled: if blind_to_slice { Err(unread()) } else { Ok(stalled) },
+            tasks,
+            engine_disk,
+            state_disk,
             reclaims: self.reclaims,
             instances,
         };

@@ -6,7 +6,9 @@
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-use crate::control::message::{Cancelled, Deadline, End, Exit, Failure, Interruption, Level, Shortage, Why};
+use crate::control::message::{
+    Cancelled, Deadline, DiskOf, End, Exit, Failure, Interruption, Level, Shortage, Why,
+};
 use crate::quantity::{Bytes, Instant, MilliCpu, Permille};
 
 #[derive(Serialize, Deserialize)]
@@ -103,6 +105,24 @@ enum WhyText {
         #[serde(with = "cores")]
         have: MilliCpu,
     },
+    Tasks {
+        need: u64,
+        have: u64,
+    },
+    Disk {
+        #[serde(with = "DiskOfText")]
+        of: DiskOf,
+        #[serde(with = "bytes")]
+        need: Bytes,
+        #[serde(with = "bytes")]
+        have: Bytes,
+    },
+    Inodes {
+        #[serde(with = "DiskOfText")]
+        of: DiskOf,
+        need: u64,
+        have: u64,
+    },
     MaxInstances {
         have: u32,
         limit: u32,
@@ -144,6 +164,19 @@ enum WhyText {
         have: u32,
         limit: u32,
     },
+    SlowStarts {
+        have: u32,
+        limit: u32,
+        #[serde(with = "share")]
+        strain: Permille,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "DiskOf", rename_all = "snake_case")]
+enum DiskOfText {
+    Engine,
+    State,
 }
 
 #[derive(Serialize, Deserialize)]

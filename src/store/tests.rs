@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::clock::Moment;
 use super::{Batch, Entry, Outcome, Store, StoreError, Writer};
 use crate::control::message::{
-    Cancelled, Deadline, DrainRecord, End, EnvelopeRecord, Exit, Failure, InstanceId, InstanceRecord,
+    Cancelled, Deadline, DiskOf, DrainRecord, End, EnvelopeRecord, Exit, Failure, InstanceId, InstanceRecord,
     InstanceRecordState, Interruption, LeaseId, LeaseRecord, LeaseRecordState, LimitsRecord, Made,
     PeakWeight, Process, Record, Scope, Tenant, Why,
 };
@@ -51,6 +51,7 @@ fn made() -> Made {
         memory_max: Bytes::mib(3),
         memory_expect: Bytes::mib(2),
         cpus: MilliCpu::new(1500),
+        pids: 64,
         devtools: Some(9222),
         stop_timeout: SECOND * 7,
         journal_output: true,
@@ -82,10 +83,14 @@ fn ends() -> Vec<End> {
         Why::MemoryPromised { need, have },
         Why::MemoryAvailable { need, have },
         Why::Cpu { need: MilliCpu::new(2), have: MilliCpu::new(1) },
+        Why::Tasks { need: 2, have: 1 },
+        Why::Disk { of: DiskOf::Engine, need, have },
+        Why::Inodes { of: DiskOf::State, need: 2, have: 1 },
         Why::MaxInstances { have: 3, limit },
         Why::TenantLimit { have: 3, limit },
         Why::HeldBack { have: 1, held: 1 },
         Why::Starts { have: 3, limit },
+        Why::SlowStarts { have: 3, limit, strain: Permille::new(2500) },
         Why::Backoff { failures: 2, last: "boom".into(), until: at(9) },
         Why::NoTelemetry("?".into()),
         Why::EngineUnreachable("away".into()),

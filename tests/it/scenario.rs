@@ -20,8 +20,8 @@ use std::time::Duration;
 use similar::TextDiff;
 use stoker::control::Controller;
 use stoker::control::message::{
-    Call, CallId, HostCpu, HostMemory, Input, InstanceId, InstanceUse, News, Output, Pressure, Record,
-    Recovered, Sample, SliceMemory, Subject,
+    Call, CallId, Disk, HostCpu, HostMemory, HostTasks, Inodes, Input, InstanceId, InstanceUse, News, Output,
+    Pressure, Record, Recovered, Sample, SliceMemory, Subject,
 };
 use stoker::profile::{HostProfile, Template};
 use stoker::quantity::{Bytes, Instant, MilliCpu, Permille};
@@ -292,6 +292,23 @@ impl Stage {
         }
     }
 
+    /// As the script said last; plenty where it has not, `None` where it cannot be read.
+    fn tasks(&self) -> Option<HostTasks> {
+        let said = self.rest.get("pids").map_or("4194304/300", String::as_str);
+        let (most, there) = said.split_once('/')?;
+        let number = |text: &str| text.parse().expect("pids are MOST/THERE");
+        Some(HostTasks { most: number(most), there: number(there), ours: 0 })
+    }
+
+    fn disk(&self, name: &str) -> Option<Disk> {
+        let said = |name| self.rest.get(name).map(String::as_str);
+        let free = said(name).unwrap_or("50GiB");
+        let inodes = said("inodes").filter(|_| name == "disk").unwrap_or("500");
+        let free = (free != "?").then(|| Bytes::parse(free).expect("a size"))?;
+        let inodes = Inodes { total: 1000, free: inodes.parse().expect("a number") };
+        Some(Disk { total: Bytes::mib(100 << 10), free, inodes: Some(inodes) })
+    }
+
     fn look(&mut self, stamp: Option<Instant>) {
         let unread = stoker::control::message::Unread;
         let instances = self.held.iter().map(|(id, held)| {
@@ -325,6 +342,9 @@ impl Stage {
             } else {
                 Ok(share("stalled"))
             },
+            tasks: self.tasks().ok_or_else(|| unread("cannot be read".into())),
+            engine_disk: self.disk("disk").ok_or_else(|| unread("cannot be read".into())),
+            state_disk: self.disk("state").ok_or_else(|| unread("cannot be read".into())),
             reclaims: self.rest.get("reclaims").is_some_and(|word| word == "yes"),
             instances: instances.collect(),
         };

@@ -138,6 +138,8 @@ pub struct Made {
     pub memory_expect: Bytes,
     /// Processor time per time it may use.
     pub cpus: MilliCpu,
+    /// Processes and threads that it may have.
+    pub pids: u32,
     /// The port at which it answers DevTools, if it does.
     pub devtools: Option<u16>,
     /// From the polite signal to the kill.

@@ -45,8 +45,8 @@ pub enum Range {
     Cores(MilliCpu, MilliCpu),
     /// A share.
     Share(Permille, Permille),
-    /// A size up to the first, or a share up to the second.
-    Amount(Bytes, Permille),
+    /// A size up to the first, or a share up to the second, of this.
+    Amount(Bytes, Permille, &'static str),
     /// A whole number.
     Count(u32, u32),
     /// `true` or `false`.
@@ -102,12 +102,8 @@ impl fmt::Display for Range {
             }
             Range::Cores(from, to) => write!(f, "cores as text, \"{from}\" to \"{to}\""),
             Range::Share(from, to) => write!(f, "share, {from} to {to}"),
-            Range::Amount(most, share) => {
-                write!(
-                    f,
-                    "share of the host's memory up to {share}, or size with a unit up to {}",
-                    spell_size(*most)
-                )
+            Range::Amount(most, share, whole) => {
+                write!(f, "share of {whole} up to {share}, or size with a unit up to {}", spell_size(*most))
             }
             Range::Count(from, to) => write!(f, "whole number, {from} to {to}"),
             Range::Flag => write!(f, "true or false"),
@@ -173,7 +169,7 @@ pub const KEYS: &[Key] = &[
     Key {
         table: HOST,
         name: "reserve.memory",
-        range: Range::Amount(MOST_MEMORY, MOST_SHARE),
+        range: Range::Amount(MOST_MEMORY, MOST_SHARE, "the host's memory"),
         usual: both("\"10%\""),
         meaning: "Memory of the host's total that never belongs to containers.",
         reason: "400 MiB of 4 GiB, for the engine, the logs and this daemon. Large hosts should say less.",
@@ -188,11 +184,29 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         table: HOST,
+        name: "reserve.pids",
+        range: Range::Share(Permille::new(0), MOST_SHARE),
+        usual: both("\"25%\""),
+        meaning: "The share of the processes and threads the kernel can have (the lesser of its pid_max and threads-max) that \
+                  never belongs to containers.",
+        reason: "Each instance counts with its whole pids, as a fork bomb would take it: the rest keeps the host alive.",
+    },
+    Key {
+        table: HOST,
         name: "floor",
-        range: Range::Amount(MOST_MEMORY, MOST_SHARE),
+        range: Range::Amount(MOST_MEMORY, MOST_SHARE, "the host's memory"),
         usual: both("\"5%\""),
         meaning: "MemAvailable that must remain whatever was promised; below it nothing is started.",
         reason: "Room for the files of the images, which would otherwise be read from disk again and again.",
+    },
+    Key {
+        table: HOST,
+        name: "disk_floor",
+        range: Range::Amount(MOST_MEMORY, MOST_SHARE, "the disk"),
+        usual: both("\"5%\""),
+        meaning: "What must be free on the disk of the engine's files and on that of stokerd's state, and with it 2 % of the \
+                  inodes; below it nothing is started. \"0%\" looks at no disk.",
+        reason: "An engine whose disk is full starts nothing and removes little; what runs may write on until then.",
     },
     Key {
         table: HOST,

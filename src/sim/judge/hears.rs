@@ -31,6 +31,12 @@ impl Judge {
                 if let Ok(cpu) = &sample.cpu {
                     self.cores = Some((cpu.cores, now));
                 }
+                if let Ok(tasks) = &sample.tasks {
+                    self.tasks = Some((*tasks, now));
+                }
+                for (known, disk) in self.disks.iter_mut().zip([&sample.engine_disk, &sample.state_disk]) {
+                    *known = disk.as_ref().ok().map(|disk| (*disk, now)).or(*known);
+                }
                 for (id, usage) in &sample.instances {
                     if let (Some(seen), Ok(held)) = (self.instances.get_mut(id), &usage.memory) {
                         seen.held = Some((*held, now));

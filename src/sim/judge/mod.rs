@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::control::message::{Acquire, CallId, HostMemory, InstanceId, LeaseId, Scope};
+use crate::control::message::{Acquire, CallId, Disk, HostMemory, HostTasks, InstanceId, LeaseId, Scope};
 use crate::profile::{Deadlines, HostProfile, Pool, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
 
@@ -41,6 +41,9 @@ pub(super) struct Judge {
     engine: bool,
     memory: Option<(HostMemory, Instant)>,
     cores: Option<(MilliCpu, Instant)>,
+    tasks: Option<(HostTasks, Instant)>,
+    /// The engine's and the state's.
+    disks: [Option<(Disk, Instant)>; 2],
     instances: BTreeMap<InstanceId, Seen>,
     /// Those of them that are not gone.
     there: BTreeSet<InstanceId>,
@@ -131,6 +134,8 @@ impl Judge {
             engine: false,
             memory: None,
             cores: None,
+            tasks: None,
+            disks: [None; 2],
             instances: BTreeMap::new(),
             there: BTreeSet::new(),
             leases: BTreeMap::new(),

@@ -137,7 +137,29 @@ impl Judge {
         let host = &self.profile.host;
         let most = cores.saturating_sub(host.reserve_cpu).scaled(host.cpu_overcommit);
         let cpus: MilliCpu = there().map(|seen| seen.made.template.cpus).sum();
-        hold(cpus <= most, || format!("{cpus} cores are promised with {id}, of {most}"))
+        hold(cpus <= most, || format!("{cpus} cores are promised with {id}, of {most}"))?;
+        self.see_space(id)
+    }
+
+    /// No start makes tasks possible that the kernel cannot have, or begins on a disk that is nearly full.
+    fn see_space(&self, id: InstanceId) -> Found {
+        let now = self.now;
+        let Some((tasks, _)) = self.tasks.filter(|(_, at)| now.since(*at) <= BELIEVED) else {
+            return Err(format!("{id} is started and the host's tasks are not known"));
+        };
+        let promised: u64 = self.there().map(|seen| u64::from(seen.made.template.pids)).sum();
+        let most = tasks.most - tasks.most * u64::from(self.profile.host.reserve_pids.get()) / 1000;
+        let others = tasks.there - tasks.ours;
+        hold(promised + others <= most, || format!("{promised} and {others} tasks with {id}, of {most}"))?;
+        for disk in self.disks {
+            let Some((disk, _)) = disk.filter(|(_, at)| now.since(*at) <= BELIEVED) else {
+                return Err(format!("{id} is started and a disk is not known"));
+            };
+            let few = disk.inodes.is_some_and(|inodes| inodes.free < inodes.total / 50);
+            let floor = self.profile.host.disk_floor.of(disk.total);
+            hold(disk.free >= floor && !few, || format!("{id} is started on {disk:?}"))?;
+        }
+        Ok(())
     }
 
     /// Whether so many leases were granted in its pool that past lives may say what is needed, and no figure of the
