@@ -99,16 +99,16 @@ impl Scrape {
     /// Tasks and disks.
     fn space(&self, page: &mut Page<'_>) -> fmt::Result {
         let host = &self.host;
-        let tasks = host.tasks.known().ok();
+        let pids = host.pids.known().ok();
         let one = |value: Option<u64>| {
             value.map(|count| (Labels::new(), float(count))).into_iter().collect::<Vec<_>>()
         };
-        page.gauge("host_pids", "Processes and threads of the host", None, one(tasks.map(|it| it.of.there)))?;
+        page.gauge("host_pids", "Processes and threads of the host", None, one(pids.map(|it| it.of.there)))?;
         let help = "Processes and threads that the kernel can have";
-        page.gauge("host_pids_most", help, None, one(tasks.map(|it| it.of.most)))?;
+        page.gauge("host_pids_most", help, None, one(pids.map(|it| it.of.most)))?;
         let help = "Those that containers may have together";
-        page.gauge("pids_limit", help, None, one(tasks.map(|it| it.limit)))?;
-        page.gauge("pids_promised", "Of them promised", None, one(tasks.map(|it| it.promised)))?;
+        page.gauge("pids_limit", help, None, one(pids.map(|it| it.limit)))?;
+        page.gauge("pids_promised", "Of them promised", None, one(pids.map(|it| it.promised)))?;
         let disks = [("engine", &host.engine_disk), ("state", &host.state_disk)];
         let each = |value: fn(&DiskView) -> Option<u64>| {
             let of = |(whose, disk): &(&str, &Reading<DiskView>)| {
@@ -163,6 +163,11 @@ impl Scrape {
             "requests",
             "Requests since the daemon began",
             self.classes().map(|(labels, class)| (labels, class.tally.asked)),
+        )?;
+        page.counter(
+            "requests_retried",
+            "Requests that were a further attempt of a task",
+            self.classes().map(|(labels, class)| (labels, class.tally.retried)),
         )?;
         page.counter(
             "grants",

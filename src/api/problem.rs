@@ -192,6 +192,14 @@ impl From<Refusal> for Problem {
                     ..Problem::new(StatusCode::BAD_REQUEST, "no_such_class", title, detail)
                 }
             }
+            Refusal::OtherTask(task, lease) => {
+                let detail = format!(
+                    "task `{task}` was asked for with another pool, class, max_runtime or idle_timeout"
+                );
+                let title = "the task is another one";
+                let problem = Problem::new(StatusCode::CONFLICT, "other_task", title, detail);
+                Problem { lease: lease.map(|lease| lease.to_string()), ..problem }
+            }
             Refusal::CannotChange(change) => {
                 let detail =
                     format!("{change}: this cannot change while the daemon runs, nothing has changed");
@@ -265,7 +273,7 @@ fn status_of(why: &Why) -> StatusCode {
         | Why::MemoryPromised { .. }
         | Why::MemoryAvailable { .. }
         | Why::Cpu { .. }
-        | Why::Tasks { .. }
+        | Why::Pids { .. }
         | Why::Disk { .. }
         | Why::Inodes { .. }
         | Why::MaxInstances { .. }
@@ -294,7 +302,7 @@ fn title_of(why: &Why) -> &'static str {
         Why::PoolRemoved => "the pool is no more",
         Why::MemoryPromised { .. } | Why::MemoryAvailable { .. } => "the host has no memory for it",
         Why::Cpu { .. } => "the host has no processor for it",
-        Why::Tasks { .. } => "the host has no room for its processes",
+        Why::Pids { .. } => "the host has no room for its processes",
         Why::Disk { .. } | Why::Inodes { .. } => "a disk of the host is nearly full",
         Why::MaxInstances { .. } => "the pool is at its ceiling",
         Why::UnderPressure { .. } => "the host is short of memory",

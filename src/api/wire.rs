@@ -3,55 +3,25 @@
 //! Serde stops here: inner types are free to change. Only additions are made to what is here. A number
 //! carries its unit in its name; a duration that a person writes is text with a unit (`"30s"`).
 
-mod explain;
-
 mod class;
+mod explain;
 mod host;
+mod lease;
 
 pub use class::ClassBody;
 pub use explain::{ClassDemandBody, ExplainBody, LimitRowBody};
 pub use host::{
-    CeilingsBody, ContainersBody, CpuBody, DiskBody, HostBody, MemoryBody, PressureBody, TasksBody,
+    CeilingsBody, ContainersBody, CpuBody, DiskBody, HostBody, MemoryBody, PidsBody, PressureBody,
 };
+pub use lease::{AcquireBody, LeaseBody, RenewBody};
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::control::message::{DrainView, End, LeaseState, LeaseView, PoolView, Reading, Why};
+use crate::control::message::{DrainView, PoolView, Reading, Why};
 use crate::profile::{Change, Mistake};
 use crate::quantity::Instant;
-
-/// `POST /v1/leases`
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct AcquireBody {
-    /// The pool to lend from.
-    pub pool: String,
-    /// The class; the pool's own where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub class: Option<String>,
-    /// The longest wait, such as `"10s"`; the class's `max_wait` where absent; `"0s"` not to wait.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wait: Option<String>,
-    /// Answer at once with 202 and a lease that waits.
-    #[serde(default, rename = "async", skip_serializing_if = "std::ops::Not::not")]
-    pub asynchronous: bool,
-    /// A shorter life than the pool allows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_runtime: Option<String>,
-    /// A shorter idle time than the pool allows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub idle_timeout: Option<String>,
-}
-
-/// `POST /v1/leases/{id}/renew`
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RenewBody {
-    /// The lease shall live at least this long from now.
-    pub by: String,
-}
 
 /// `POST /v1/host/drain`, `POST /v1/pools/{name}/drain`
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -100,50 +70,6 @@ pub struct ExecAnswer {
     pub stderr_truncated: bool,
     /// Whether it ran past its limit; the lease has ended then.
     pub timed_out: bool,
-}
-
-/// A lease.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeaseBody {
-    /// Its name.
-    pub id: String,
-    /// Its pool.
-    pub pool: String,
-    /// `browser` or `sandbox`.
-    pub kind: String,
-    /// Its class.
-    pub class: String,
-    /// Whose it is.
-    pub tenant: String,
-    /// `queued`, `starting`, `executing`, `draining`, or a terminal state.
-    pub state: String,
-    /// How long it waited, or has waited so far.
-    pub waited_ms: u64,
-    /// How long it has had its instance, or had it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub running_ms: Option<u64>,
-    /// Its instance, while it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instance: Option<String>,
-    /// How many are served until it is, itself included, while it waits: by promised instants and its tenant's turns, where
-    /// nobody comes or goes and each class has its share. No further than 1000.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub place: Option<u32>,
-    /// The limit that keeps an instance from being started for it, while it waits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub blocked_by: Option<LimitBody>,
-    /// Time left until its state ends in any case: the wait, the longest run, a drain.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ends_in_ms: Option<u64>,
-    /// Time left until it ends for want of activity.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub idle_ends_in_ms: Option<u64>,
-    /// Why it ended, once it has.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// The same as a sentence.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub detail: Option<String>,
 }
 
 /// A limit with its numbers.
@@ -335,50 +261,6 @@ impl From<&Mistake> for MistakeBody {
     fn from(mistake: &Mistake) -> MistakeBody {
         let Mistake { file, line, column, key, problem, hint, .. } = mistake.clone();
         MistakeBody { file, line, column, key, problem, hint }
-    }
-}
-
-impl From<&LeaseView> for LeaseBody {
-    fn from(view: &LeaseView) -> LeaseBody {
-        let now = view.seen_at;
-        let mut body = LeaseBody {
-            id: view.id.to_string(),
-            pool: view.pool.to_string(),
-            kind: view.kind.to_string(),
-            class: view.class.to_string(),
-            tenant: view.tenant.to_string(),
-            state: view.state.code().into(),
-            waited_ms: millis(now.since(view.asked_at)),
-            running_ms: None,
-            instance: None,
-            place: None,
-            blocked_by: None,
-            ends_in_ms: None,
-            idle_ends_in_ms: None,
-            reason: None,
-            detail: None,
-        };
-        match &view.state {
-            LeaseState::Queued { place, blocked_by, deadline, .. } => {
-                body.place = Some(*place);
-                body.blocked_by = blocked_by.as_ref().map(LimitBody::from);
-                body.ends_in_ms = Some(left(*deadline, now));
-            }
-            LeaseState::Executing { instance, granted_at, idle_deadline, deadline, draining, .. } => {
-                body.waited_ms = millis(granted_at.since(view.asked_at));
-                body.running_ms = Some(millis(now.since(*granted_at)));
-                body.instance = Some(instance.to_string());
-                body.ends_in_ms = Some(left(draining.map_or(*deadline, |at| at.min(*deadline)), now));
-                body.idle_ends_in_ms = Some(left(*idle_deadline, now));
-            }
-            LeaseState::Ended { end, at, granted_at } => {
-                body.waited_ms = millis(granted_at.unwrap_or(*at).since(view.asked_at));
-                body.running_ms = granted_at.map(|granted| millis(at.since(granted)));
-                body.reason = Some(end.reason().into());
-                body.detail = Some(End::to_string(end));
-            }
-        }
-        body
     }
 }
 

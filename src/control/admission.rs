@@ -77,9 +77,9 @@ pub(super) fn startable(asked: &Asked<'_>) -> u32 {
     let Asked { pool, profile, belief, now, .. } = asked;
     let (memory, cpu) = (belief.memory.reading(*now), belief.cpu.reading(*now));
     let slice = belief.slice.reading(*now);
-    let tasks = belief.tasks.reading(*now);
-    let (Ok(memory), Ok(slice), Ok(cpu), Ok(tasks)) =
-        (memory.known(), slice.known(), cpu.known(), tasks.known())
+    let pids = belief.pids.reading(*now);
+    let (Ok(memory), Ok(slice), Ok(cpu), Ok(pids)) =
+        (memory.known(), slice.known(), cpu.known(), pids.known())
     else {
         return 0;
     };
@@ -93,12 +93,12 @@ pub(super) fn startable(asked: &Asked<'_>) -> u32 {
     let by_ledger = ledger.get().checked_div(pool.expected.usual.get()).unwrap_or(0);
     let memory = by_ledger.min(has.spare(promised).get() / need_of(pool).get());
     let cpu = budget::unpromised_cpu(&profile.host, cpu, promised).get();
-    let cpu = cpu.checked_div(pool.spec.template.cpus.get()).unwrap_or(cpu);
-    let tasks = budget::unpromised_tasks(&profile.host, tasks, promised);
-    let tasks = tasks.checked_div(u64::from(pool.spec.template.pids)).unwrap_or(tasks);
+    let cpu = cpu.checked_div(pool.cpu_expected.get()).unwrap_or(cpu);
+    let pids = budget::unpromised_pids(&profile.host, pids, promised);
+    let pids = pids.checked_div(u64::from(pool.spec.template.pids)).unwrap_or(pids);
     // A reload may have lowered the ceiling below what there is.
     let free = pool.spec.max_instances.saturating_sub(pool.total());
-    u32::try_from(memory.min(cpu).min(tasks)).unwrap_or(u32::MAX).min(free)
+    u32::try_from(memory.min(cpu).min(pids)).unwrap_or(u32::MAX).min(free)
 }
 
 /// Whether not even an empty host has room for one instance that grows to its limit; `None` also where the
@@ -184,7 +184,7 @@ const OF_HOST: [fn(&Asked<'_>) -> Limit; 7] = [
     |asked| asked.memory("memory_promised", Asked::memory_promised),
     |asked| asked.memory("memory_available", Asked::memory_available),
     |asked| asked.cpu(),
-    |asked| asked.tasks(),
+    |asked| asked.pids(),
 ];
 
 /// Whether the host's disks have room, for however many.
@@ -267,20 +267,20 @@ impl Asked<'_> {
             Ok(cpu) => cpu,
             Err(why) => return Limit::plain("cpu", Some(Why::NoTelemetry(format!("cpu: {why}")))),
         };
-        let need = self.pool.spec.template.cpus.saturating_add(self.ahead.cpu);
+        let need = self.pool.cpu_expected.saturating_add(self.ahead.cpu);
         let have = budget::unpromised_cpu(&self.profile.host, cpu, self.promised());
         Limit::of(Why::Cpu { need, have }, need > have)
     }
 
-    fn tasks(&self) -> Limit {
-        let reading = self.belief.tasks.reading(self.now);
-        let tasks = match reading.known() {
-            Ok(tasks) => tasks,
+    fn pids(&self) -> Limit {
+        let reading = self.belief.pids.reading(self.now);
+        let pids = match reading.known() {
+            Ok(pids) => pids,
             Err(why) => return Limit::plain("pids", Some(Why::NoTelemetry(format!("pids: {why}")))),
         };
-        let need = u64::from(self.pool.spec.template.pids).saturating_add(self.ahead.tasks);
-        let have = budget::unpromised_tasks(&self.profile.host, tasks, self.promised());
-        Limit::of(Why::Tasks { need, have }, need > have)
+        let need = u64::from(self.pool.spec.template.pids).saturating_add(self.ahead.pids);
+        let have = budget::unpromised_pids(&self.profile.host, pids, self.promised());
+        Limit::of(Why::Pids { need, have }, need > have)
     }
 
     /// A test of each disk, with what of it must be free: the first that fails, else the one with the least to spare. Where
@@ -312,10 +312,9 @@ impl Why {
     /// Whether it is something of the host that others could use up.
     pub(super) const fn is_shortage(&self) -> bool {
         match self {
-            Why::MemoryPromised { .. }
-            | Why::MemoryAvailable { .. }
-            | Why::Cpu { .. }
-            | Why::Tasks { .. } => true,
+            Why::MemoryPromised { .. } | Why::MemoryAvailable { .. } | Why::Cpu { .. } | Why::Pids { .. } => {
+                true
+            }
             Why::QueueFull { .. }
             | Why::WaitExpired { .. }
             | Why::HostDraining

@@ -70,7 +70,7 @@ impl Ends {
             | Why::MemoryPromised { .. }
             | Why::MemoryAvailable { .. }
             | Why::Cpu { .. }
-            | Why::Tasks { .. }
+            | Why::Pids { .. }
             | Why::MaxInstances { .. }
             | Why::CpuPressure { .. }
             | Why::Recovering { .. }

@@ -16,7 +16,7 @@
 //! kernel says there is now, on the host and below the ceiling, and takes away what the instances have still to
 //! grow: it holds even if somebody outside our containers eats the host. A start must fit both.
 //!
-//! Processors and tasks have a ledger alone: `sum + new <= what there is for containers`. Of a disk nothing is promised, as
+//! Processors and pids have a ledger alone: `sum + new <= what there is for containers`. Of a disk nothing is promised, as
 //! nothing is declared of what an instance writes to it; it only must not be nearly full.
 //!
 //! The sums are taken anew each time a start is wished for: a few hundred additions, and nothing to drift.
@@ -24,7 +24,7 @@
 //! Not here: the verdict (`admission`).
 
 use super::envelope::Share;
-use super::message::{Disk, HostCpu, HostMemory, HostTasks, Inodes, SliceMemory};
+use super::message::{Disk, HostCpu, HostMemory, HostPids, Inodes, SliceMemory};
 use crate::profile::{Host, HostProfile, Pool};
 use crate::quantity::{Bytes, MilliCpu, Permille};
 
@@ -45,23 +45,23 @@ pub(super) struct Promised {
     pub(super) outside: Bytes,
     /// What the instances hold, as far as that is known.
     pub(super) held: Bytes,
-    /// The sum of their `cpus`.
+    /// The sum of what each is expected to use of the processors.
     pub(super) cpu: MilliCpu,
     /// The sum of their `pids`.
-    pub(super) tasks: u64,
+    pub(super) pids: u64,
     /// The furthest that one of them may outgrow its expectation.
     pub(super) slack: Bytes,
 }
 
 impl Promised {
-    /// Adds one instance of this pool.
-    pub(super) fn add(&mut self, share: Share, pool: &Pool) {
+    /// Adds one instance of this pool that is expected to use so much of the processors.
+    pub(super) fn add(&mut self, share: Share, cpu: MilliCpu, pool: &Pool) {
         self.memory = self.memory.saturating_add(share.promised);
         self.held = self.held.saturating_add(share.held);
         self.outside = self.outside.saturating_add(share.outside);
         self.growth = self.growth.saturating_add(share.growth);
-        self.cpu = self.cpu.saturating_add(pool.template.cpus);
-        self.tasks = self.tasks.saturating_add(u64::from(pool.template.pids));
+        self.cpu = self.cpu.saturating_add(cpu);
+        self.pids = self.pids.saturating_add(u64::from(pool.template.pids));
         self.slack = self.slack.max(share.slack);
     }
 
@@ -72,7 +72,7 @@ impl Promised {
         self.held = self.held.saturating_add(other.held);
         self.outside = self.outside.saturating_add(other.outside);
         self.cpu = self.cpu.saturating_add(other.cpu);
-        self.tasks = self.tasks.saturating_add(other.tasks);
+        self.pids = self.pids.saturating_add(other.pids);
         self.slack = self.slack.max(other.slack);
     }
 }
@@ -119,16 +119,16 @@ pub(super) fn unpromised_cpu(host: &Host, cpu: &HostCpu, promised: &Promised) ->
     ours.saturating_sub(promised.cpu)
 }
 
-/// How many tasks containers may have together.
-pub(super) fn tasks_limit(host: &Host, tasks: &HostTasks) -> u64 {
-    tasks.most.saturating_sub(of_many(host.reserve_pids, tasks.most))
+/// How many processes and threads containers may have together.
+pub(super) fn pids_limit(host: &Host, pids: &HostPids) -> u64 {
+    pids.most.saturating_sub(of_many(host.reserve_pids, pids.most))
 }
 
-/// How many tasks can still be promised: those of the host's own are there, and each instance counts with all that it may
+/// How many of them can still be promised: those of the host's own are there, and each instance counts with all that it may
 /// make, or with what it has, where what outlived others makes that more.
-pub(super) fn unpromised_tasks(host: &Host, tasks: &HostTasks, promised: &Promised) -> u64 {
-    let own = tasks.there.saturating_sub(tasks.ours);
-    tasks_limit(host, tasks).saturating_sub(own).saturating_sub(promised.tasks.max(tasks.ours))
+pub(super) fn unpromised_pids(host: &Host, pids: &HostPids, promised: &Promised) -> u64 {
+    let own = pids.there.saturating_sub(pids.ours);
+    pids_limit(host, pids).saturating_sub(own).saturating_sub(promised.pids.max(pids.ours))
 }
 
 /// What must be free on this disk, and how many of its inodes; none where no floor is wanted.

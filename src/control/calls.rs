@@ -107,6 +107,9 @@ impl Controller {
             Ok(found) => found,
             Err(refusal) => return self.reply(call, Reply::Refused(Box::new(refusal))),
         };
+        if self.take_known_task(call, &request) {
+            return;
+        }
         let wait = request.wait.map_or(class.max_wait, |asked| asked.min(class.max_wait));
         let pool = &self.pools[&request.pool];
         let never = admission::never_fits(pool, &self.profile, &self.belief, self.now);
@@ -158,27 +161,33 @@ impl Controller {
         (class_name, class): (ClassName, &Class),
         wait: Duration,
     ) -> LeaseId {
-        let (now, tenant) = (self.now, request.tenant);
+        let now = self.now;
+        let task = self.attempt(&request);
+        let id = request.lease.clone();
+        let (first, is_new) = self.let_in(&request.tenant, task.as_deref(), &id);
+        let tenant = request.tenant;
         let pool = self.pool(&request.pool);
-        pool.demand.arrived(now, &class_name, scaling::runtime(&pool.spec));
-        pool.plan.touch();
-        pool.tally_of(&class_name).ask();
+        if is_new {
+            pool.demand.arrived(now, &class_name, scaling::runtime(&pool.spec));
+            pool.plan.touch();
+        }
+        pool.tally_of(&class_name).ask(task.as_deref().map_or(1, |task| task.attempt));
         let waiting = Waiting {
             lease: request.lease.clone(),
             class: class_name.clone(),
             tenant: tenant.clone(),
             asked: now,
         };
-        let place = pool.queue.join(waiting, now.after(class.target_wait));
+        let place = pool.queue.join(waiting, first.after(class.target_wait));
         let limits = Limits::new(&pool.spec.deadlines, request.max_runtime, request.idle_timeout);
         let deadline = now.after(wait);
-        let id = request.lease.clone();
         let lease = Lease {
             id: id.clone(),
             kind: pool.spec.kind,
             pool: request.pool,
             class: class_name,
             tenant: tenant.clone(),
+            task,
             asked_at: now,
             caller: (!request.asynchronous).then_some(call),
             watchers: Vec::new(),
@@ -215,9 +224,10 @@ impl Controller {
     }
 
     fn refuse(&mut self, call: CallId, request: Acquire, class: ClassName, why: Why) {
+        let attempt = self.attempt(&request).map_or(1, |task| task.attempt);
         let Acquire { lease, pool, tenant, .. } = request;
         let tally = self.pool(&pool).tally_of(&class);
-        tally.ask();
+        tally.ask(attempt);
         tally.refuse(&why);
         let retry_after = self.retry_after(&pool, &lease, &why);
         let event = Event {

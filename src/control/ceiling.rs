@@ -3,7 +3,7 @@
 //! ```text
 //! memory      total - reserve - max_instances * overhead           never below what the slice holds already
 //! cpu weight  100 * (cores - reserve) / reserve                    the host's other services have 100
-//! tasks       what the kernel can have - reserve
+//! pids        what the kernel can have - reserve
 //! ```
 //!
 //! The kernel holds them, whatever becomes of the sums here or of this daemon. A ceiling that is lowered below what is
@@ -47,13 +47,13 @@ impl Controller {
         let wanted = Ceilings {
             memory: if slice.hard > limit { step_above(slice.hard) } else { limit },
             cpu_weight: cpu_weight(cpu.cores, self.profile.host.reserve_cpu),
-            tasks: self
+            pids: self
                 .belief
-                .tasks
+                .pids
                 .reading(now)
                 .known()
                 .ok()
-                .map(|tasks| budget::tasks_limit(&self.profile.host, tasks)),
+                .map(|pids| budget::pids_limit(&self.profile.host, pids)),
         };
         if self.ceiling.wanted != Some(wanted) {
             self.ceiling.wanted = Some(wanted);

@@ -157,6 +157,13 @@ impl Controller {
                 }
             }
         }
+        for (name, lease) in self.tasks.going_on() {
+            let goes_on = lease.and_then(|id| self.leases.get(id)).is_some_and(|lease| {
+                let its = lease.task.as_ref().is_some_and(|task| task.id == name.1);
+                its && lease.tenant == name.0 && !lease.is_over()
+            });
+            ensure(goes_on, || format!("task {} of {} is kept for a lease that is over", name.1, name.0))?;
+        }
         ensure(tenants == self.tenants, || format!("tenants have {tenants:?}, counted {:?}", self.tenants))?;
         let places: u32 = self.pools.values().map(|pool| pool.queue.len()).sum();
         ensure(places == queued, || format!("{places} places for {queued} queued leases"))?;

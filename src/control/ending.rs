@@ -46,6 +46,7 @@ impl Controller {
         lease.state = State::Ended { end: end.clone(), at: now, granted_at };
         let (caller, tenant) = (lease.caller.take(), lease.tenant.clone());
         self.count_over(&tenant);
+        self.rest_task(id);
         self.record_end(id);
         self.timers.clear(&Timer::Lease(id.clone()));
         self.ended.push_back(id.clone());

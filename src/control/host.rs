@@ -8,11 +8,12 @@
 //! Not here: reading anything (`measure`), the level of pressure (`pressure`), and what follows from them
 //! (`admission`, `budget`, `relief`).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::message::{
-    Disk, Engine, HostCpu, HostMemory, HostTasks, InstanceId, Pressure, Read, Reading, Sample, SliceMemory,
-    Unread,
+    Disk, Engine, HostCpu, HostMemory, HostPids, InstanceId, InstanceUse, Pressure, Read, Reading, Sample,
+    SliceMemory, Unread,
 };
 use super::pressure::Gauge;
 use crate::quantity::{Instant, Permille};
@@ -110,8 +111,8 @@ pub(super) struct Belief {
     pub(super) slice: Figure<SliceMemory>,
     /// How the slice stalls for memory.
     pub(super) slice_stalled: Figure<Permille>,
-    /// Its tasks.
-    pub(super) tasks: Figure<HostTasks>,
+    /// Its processes and threads.
+    pub(super) pids: Figure<HostPids>,
     /// The disk of the engine.
     pub(super) engine_disk: Figure<Disk>,
     /// The disk of our own state.
@@ -137,7 +138,7 @@ impl Belief {
             pressure: Figure::default(),
             slice: Figure::default(),
             slice_stalled: Figure::default(),
-            tasks: Figure::default(),
+            pids: Figure::default(),
             engine_disk: Figure::default(),
             state_disk: Figure::default(),
             reclaims: false,
@@ -149,17 +150,17 @@ impl Belief {
     }
 
     /// Takes in one look at the host; hands back what it says of the instances.
-    pub(super) fn take(&mut self, now: Instant, sample: Sample) -> InstanceReads {
+    pub(super) fn take(&mut self, now: Instant, sample: Sample) -> BTreeMap<InstanceId, InstanceUse> {
         self.memory.take(now, sample.memory);
         self.cpu.take(now, sample.cpu);
         self.pressure.take(now, sample.pressure);
         self.slice.take(now, sample.slice);
         self.slice_stalled.take(now, sample.slice_stalled);
-        self.tasks.take(now, sample.tasks);
+        self.pids.take(now, sample.pids);
         self.engine_disk.take(now, sample.engine_disk);
         self.state_disk.take(now, sample.state_disk);
         self.reclaims = sample.reclaims;
-        sample.instances.into_iter().map(|(id, seen)| (id, seen.memory)).collect()
+        sample.instances
     }
 
     /// When the figures of a look at `now` stop being believed.
@@ -167,9 +168,6 @@ impl Belief {
         now.after(UNKNOWN_AFTER).after(Duration::from_nanos(1))
     }
 }
-
-/// What one look said of the memory of instances.
-pub(super) type InstanceReads = Vec<(InstanceId, Read<crate::quantity::Bytes>)>;
 
 #[cfg(test)]
 mod tests {

@@ -15,7 +15,7 @@
 use std::time::Duration;
 
 use super::message::{CallId, Deadline, End, InstanceId, Interruption, LeaseId, Tenant, WaitFor};
-use super::message::{LeaseRecord, LeaseRecordState, LimitsRecord};
+use super::message::{LeaseRecord, LeaseRecordState, LimitsRecord, TaskRecord};
 use super::queue::Place;
 use crate::profile::{ClassName, Deadlines, Kind, PoolName};
 use crate::quantity::Instant;
@@ -36,6 +36,8 @@ pub(super) struct Lease {
     pub(super) kind: Kind,
     pub(super) class: ClassName,
     pub(super) tenant: Tenant,
+    /// The task that it is an attempt of.
+    pub(super) task: Option<Box<TaskRecord>>,
     pub(super) asked_at: Instant,
     /// The call that is answered when it is granted or refused.
     pub(super) caller: Option<CallId>,
@@ -91,11 +93,11 @@ pub(super) enum State {
 impl Lease {
     /// One that was written down.
     pub(super) fn of(record: LeaseRecord, state: State) -> Lease {
-        let LeaseRecord { id, pool, kind, class, tenant, asked_at, limits, .. } = record;
+        let LeaseRecord { id, pool, kind, class, tenant, task, asked_at, limits, state: _ } = record;
         let LimitsRecord { first_use, idle, runtime, runtime_max } = limits;
         let limits = Limits { first_use, idle, runtime, runtime_max };
         let (caller, watchers, recorded) = (None, Vec::new(), true);
-        Lease { id, pool, kind, class, tenant, asked_at, caller, watchers, recorded, limits, state }
+        Lease { id, pool, kind, class, tenant, task, asked_at, caller, watchers, recorded, limits, state }
     }
 
     /// It as it is written down.
@@ -121,6 +123,7 @@ impl Lease {
             kind: self.kind,
             class: self.class.clone(),
             tenant: self.tenant.clone(),
+            task: self.task.clone(),
             asked_at: self.asked_at,
             limits: LimitsRecord { first_use, idle, runtime, runtime_max },
             state,

@@ -54,6 +54,8 @@ impl Made {
                 probe,
             },
             memory_expect: self.memory_expect,
+            // No figure of it is written down, so it counts with the most.
+            cpus_expect: self.cpus,
             expect_runtime: Duration::ZERO,
             target_utilization: Permille::new(1000),
             miss_target: Permille::new(1000),

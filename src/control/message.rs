@@ -1,7 +1,7 @@
 //! Every word spoken to the controller or by it. Reading this page is reading the product.
 //!
 //! What it shows of itself is in `views`, what it tells the journal in `events`, what it writes down in `records`, and
-//! what concerns memory pressure in `pressure`.
+//! what concerns memory pressure in `pressure`, and what it refuses, and why, in `why`.
 //!
 //! [`Input`] is what the world, the callers and the operator say; [`Output`] is what the controller
 //! wants done or said. What is seen ([`Sample`], [`Listing`], [`News`]) is whole and never a
@@ -15,21 +15,23 @@ mod records;
 mod space;
 mod tally;
 mod views;
+mod why;
 
 pub use events::{Event, StopReason, What};
 pub use explain::{ClassDemandView, ExplainView, LimitView};
-pub use names::{CallId, InstanceId, LeaseId, Tenant};
+pub use names::{CallId, InstanceId, LeaseId, TaskId, Tenant};
 pub use pressure::{Ceilings, CeilingsView, Level, PressureView, Shortage, SliceMemory, Tier, Victim};
 pub use records::{
     DrainRecord, EnvelopeRecord, InstanceRecord, InstanceRecordState, LeaseRecord, LeaseRecordState,
-    LimitsRecord, Made, PeakWeight, Process, Record, Recovered, Subject,
+    LimitsRecord, Made, PeakWeight, Process, Record, Recovered, Subject, TaskRecord,
 };
-pub use space::{Disk, DiskOf, HostTasks, Inodes};
+pub use space::{Disk, DiskOf, HostPids, Inodes};
 pub use tally::{BUCKETS, ClassTally, Histogram, PoolTally};
 pub use views::{
     Cancelled, ClassView, Deadline, DiskView, DrainView, End, Failure, HostView, Interruption, LeaseState,
-    LeaseView, PoolView, Reading, Summary, TasksView,
+    LeaseView, PidsView, PoolView, Reading, Summary,
 };
+pub use why::{Refusal, Verdict, Why};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -82,8 +84,8 @@ pub struct Sample {
     pub slice: Read<SliceMemory>,
     /// The share of the last ten seconds in which all tasks of the slice waited for memory.
     pub slice_stalled: Read<Permille>,
-    /// Tasks of the host.
-    pub tasks: Read<HostTasks>,
+    /// Processes and threads of the host.
+    pub pids: Read<HostPids>,
     /// The disk of the engine.
     pub engine_disk: Read<Disk>,
     /// The disk of our own state.
@@ -256,6 +258,8 @@ pub struct Acquire {
     pub class: Option<ClassName>,
     /// For whom.
     pub tenant: Tenant,
+    /// What the caller calls it, so that the same request may be made again.
+    pub task: Option<TaskId>,
     /// How long it may wait in the queue; the class's `max_wait` where `None`, and never above it.
     pub wait: Option<Duration>,
     /// Whether to answer at once with the waiting lease, instead of when it is granted or refused.
@@ -364,199 +368,4 @@ pub enum Reply {
     Reloaded(Vec<Change>),
     /// No.
     Refused(Box<Refusal>),
-}
-
-/// Admission's answer to a request or a start.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use]
-pub enum Verdict {
-    /// This warm instance serves it now.
-    Grant(InstanceId),
-    /// It must wait; a start may or may not be under way for it.
-    Wait,
-    /// It cannot be.
-    Refuse(Why),
-}
-
-/// A limit that refuses, or makes wait. Every one has a name, and numbers where there are any.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Why {
-    /// As many as may wait are waiting.
-    QueueFull {
-        /// Waiting of this tenant in this class and pool, those not counted for whom something can be started; where that
-        /// is the limit, of all.
-        queued: u32,
-        /// The class's `max_queued`, or the most that may wait in one pool.
-        limit: u32,
-    },
-    /// The longest wait is over.
-    WaitExpired {
-        /// How long it waited.
-        waited: Duration,
-        /// What it waited for at the end.
-        blocked_by: Option<Box<Why>>,
-    },
-    /// The host takes no new work.
-    HostDraining,
-    /// The pool takes no new work.
-    PoolDraining,
-    /// The pool is in the profile no more.
-    PoolRemoved,
-    /// Not even an empty host has room for one.
-    NeverFits {
-        /// What one needs that grows to its limit.
-        need: Bytes,
-        /// What the host has for containers.
-        have: Bytes,
-    },
-    /// The sum of what instances may come to need would exceed what the host has for them.
-    MemoryPromised {
-        /// What one more needs, with the slack for one instance to grow to its limit; for refill, with what the
-        /// requests need that wait for memory already.
-        need: Bytes,
-        /// What is not promised yet.
-        have: Bytes,
-    },
-    /// The host has not enough memory available now.
-    MemoryAvailable {
-        /// What one more needs, without the slack; for refill, as above.
-        need: Bytes,
-        /// What is available above the floor, less what the others have still to grow.
-        have: Bytes,
-    },
-    /// The processors are promised.
-    Cpu {
-        /// What one more needs, as above.
-        need: MilliCpu,
-        /// What is not promised yet.
-        have: MilliCpu,
-    },
-    /// Tasks that the kernel can have: those that instances may make are promised.
-    Tasks {
-        /// What one more may make, its `pids`, as above.
-        need: u64,
-        /// What is neither promised, nor there, nor the host's reserve.
-        have: u64,
-    },
-    /// A disk is so full that the engine or the store may soon break.
-    Disk {
-        /// Whose.
-        of: DiskOf,
-        /// What must be free.
-        need: Bytes,
-        /// What is free.
-        have: Bytes,
-    },
-    /// The same of its inodes.
-    Inodes {
-        /// Whose.
-        of: DiskOf,
-        /// How many must be free.
-        need: u64,
-        /// How many are free.
-        have: u64,
-    },
-    /// The operator's ceiling on the pool's instances.
-    MaxInstances {
-        /// How many there are, in any state.
-        have: u32,
-        /// `max_instances`.
-        limit: u32,
-    },
-    /// The tenant has as many leases as it may.
-    TenantLimit {
-        /// How many it has, those that wait included.
-        have: u32,
-        /// Its `max_leases`.
-        limit: u32,
-    },
-    /// What is free is held back for other classes.
-    HeldBack {
-        /// Slots that are free.
-        have: u32,
-        /// How many of them, or more, are held back for others.
-        held: u32,
-    },
-    /// As many cold starts as may be are under way.
-    Starts {
-        /// Under way.
-        have: u32,
-        /// `max_starts`.
-        limit: u32,
-    },
-    /// Starts take much longer than one alone, so that fewer at once are enough.
-    SlowStarts {
-        /// Under way.
-        have: u32,
-        /// How many may be now; `max_starts` is more.
-        limit: u32,
-        /// How long the last ones took, as a share of one alone.
-        strain: Permille,
-    },
-    /// Starts of this pool fail; the next try is later.
-    Backoff {
-        /// How many failed in a row.
-        failures: u32,
-        /// What the last one said.
-        last: String,
-        /// When the next one is tried.
-        until: Instant,
-    },
-    /// The host is short of memory; not before this instant is it otherwise.
-    UnderPressure {
-        /// The figures.
-        shortage: Shortage,
-        /// When the level may fall, at the earliest.
-        until: Instant,
-    },
-    /// The processors are so busy that fewer starts at once are enough.
-    CpuPressure {
-        /// The share of the last ten seconds in which some task waited for a processor.
-        stalled: Permille,
-        /// Starts under way.
-        have: u32,
-        /// How many may be: for who waits half of `max_starts`, for stock one.
-        limit: u32,
-    },
-    /// Memory was short lately, and stock returns step by step.
-    Recovering {
-        /// Starts under way.
-        have: u32,
-        /// How many may be, for stock.
-        limit: u32,
-    },
-    /// The host's memory is not known.
-    NoTelemetry(String),
-    /// The engine does not answer.
-    EngineUnreachable(String),
-    /// What is lent could not be written down.
-    NotRecorded(String),
-}
-
-/// A refusal with what the caller needs to do better.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
-    /// A limit refused; the pool and class it concerns, and when to try again.
-    Limit {
-        /// Which, with its numbers.
-        why: Why,
-        /// The pool.
-        pool: PoolName,
-        /// The class.
-        class: ClassName,
-        /// When trying again may help; `None` where it will not.
-        retry_after: Option<Duration>,
-        /// The lease that ended this way, where there was one.
-        lease: Option<LeaseId>,
-    },
-    /// There is no such pool; the ones there are.
-    NoSuchPool(PoolName, Vec<PoolName>),
-    /// The pool's host has no such class; the ones there are.
-    NoSuchClass(ClassName, Vec<ClassName>),
-    /// There is no such lease, or none any more.
-    NoSuchLease(LeaseId),
-    /// The lease is not in a state for that.
-    NotExecuting(Box<LeaseView>),
-    /// The new profile changes what a daemon that runs cannot change.
-    CannotChange(Change),
 }

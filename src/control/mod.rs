@@ -50,6 +50,7 @@ mod reload;
 mod scaling;
 mod settle;
 mod shares;
+mod tasks;
 mod timer;
 mod view;
 pub mod words;
@@ -66,6 +67,7 @@ use self::pace::Pace;
 use self::pool::Pool;
 use self::records::Records;
 use self::relief::Relief;
+use self::tasks::Tasks;
 use self::timer::{Timer, Timers};
 use crate::profile::{self, HostProfile, PoolName};
 use crate::quantity::Instant;
@@ -87,6 +89,7 @@ pub struct Controller {
     leases: BTreeMap<LeaseId, Lease>,
     /// How many leases of each tenant go on or wait.
     tenants: BTreeMap<Tenant, u32>,
+    tasks: Tasks,
     /// Ended leases, oldest end first.
     ended: VecDeque<LeaseId>,
     /// Calls that wait for an answer, and the lease they wait for.
@@ -125,6 +128,7 @@ impl Controller {
             homes: BTreeMap::new(),
             leases: BTreeMap::new(),
             tenants: BTreeMap::new(),
+            tasks: Tasks::default(),
             ended: VecDeque::new(),
             calls: BTreeMap::new(),
             strangers: BTreeMap::new(),

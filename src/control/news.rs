@@ -9,11 +9,11 @@ use std::time::Duration;
 use super::Controller;
 use super::host::Belief;
 use super::message::{
-    End, Engine, Exit, Failure, InstanceId, LeaseId, Listing, News, Output, Sample, StartFailure, StopReason,
-    What,
+    End, Engine, Exit, Failure, InstanceId, InstanceUse, LeaseId, Listing, News, Output, Sample,
+    StartFailure, StopReason, What,
 };
 use super::pace::Ended;
-use super::pool::{Life, MISSES, PROBE_EVERY, Pool, Probing};
+use super::pool::{Life, MISSES, PROBE_EVERY, Probing};
 use super::timer::Timer;
 use crate::quantity::Instant;
 
@@ -26,7 +26,7 @@ const INFANCY: Duration = Duration::from_secs(10);
 impl Controller {
     pub(super) fn take_sample(&mut self, sample: Sample) {
         let now = self.now;
-        for (id, memory) in self.belief.take(now, sample) {
+        for (id, InstanceUse { memory, cpu }) in self.belief.take(now, sample) {
             if let Some(home) = self.homes.get(&id).cloned()
                 && let Some(instance) = self.pool(&home).instances.get_mut(&id)
             {
@@ -34,9 +34,15 @@ impl Controller {
                     instance.peak = instance.peak.max(Some(*held));
                 }
                 instance.memory.take(now, memory);
+                if let Ok(used) = cpu {
+                    self.pool(&home).note_cpu(now, id, used);
+                }
             }
         }
-        self.pools.values_mut().for_each(Pool::expect);
+        for pool in self.pools.values_mut() {
+            pool.expect();
+            pool.expect_cpu(now);
+        }
         self.timers.set(Timer::Telemetry, Belief::unknown_at(now));
         self.take_pressure();
     }

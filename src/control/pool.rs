@@ -27,7 +27,7 @@ use super::advice::Ends;
 use super::budget::Promised;
 use super::demand::Demand;
 use super::drain::Drain;
-use super::envelope::{Expected, Learned, Share, Taught};
+use super::envelope::{Busy, Expected, Learned, Share, Taught};
 use super::fortune::Fortune;
 use super::host::Figure;
 use super::message::{ClassTally, InstanceId, LeaseId, PoolTally, Process, StopReason, Tenant, Why};
@@ -36,7 +36,7 @@ use super::queue::{Place, Queue};
 use super::scaling::{self, Held, Plan, Terms};
 use super::shares::{Shares, Slots};
 use crate::profile::{self, ClassName, PoolName};
-use crate::quantity::{Bytes, Instant};
+use crate::quantity::{Bytes, Instant, MilliCpu};
 
 /// A browser that answers takes a few milliseconds; looking every five seconds costs nothing and bounds
 /// how long a hung one can look like stock.
@@ -71,6 +71,10 @@ pub(super) struct Pool {
     pub(super) learned: Learned,
     /// What one instance of the newest template is expected to need.
     pub(super) expected: Expected,
+    /// What those that work use of the processors.
+    pub(super) busy: Busy,
+    /// What one instance of the newest template is expected to use of them.
+    pub(super) cpu_expected: MilliCpu,
     /// When its leases ended lately, for the estimate of when to come back.
     pub(super) ends: Ends,
     /// How long the last start took that came to something.
@@ -173,6 +177,8 @@ impl Pool {
             name,
             learned: Learned::after(Bytes::ZERO, max),
             expected: Expected::declared(spec.memory_expect, max),
+            busy: Busy::new(spec.template.cpus),
+            cpu_expected: spec.cpus_expect,
             spec: Arc::new(spec),
             instances: BTreeMap::new(),
             ready: BTreeSet::new(),
@@ -378,6 +384,27 @@ impl Pool {
         Cow::Owned(Expected::declared(usual, instance.made.template.memory_max))
     }
 
+    /// What it is expected to use of the processors: one of an older template as was declared of it.
+    fn cpu_expected_of(&self, instance: &Instance) -> MilliCpu {
+        let newest = Arc::ptr_eq(&instance.made, &self.spec);
+        if newest { self.cpu_expected } else { instance.made.cpus_expect }
+    }
+
+    /// Takes in what one that works uses of the processors.
+    pub(super) fn note_cpu(&mut self, now: Instant, id: InstanceId, used: MilliCpu) {
+        let instance = &self.instances[&id];
+        let works = matches!(instance.life, Life::Leased { .. }) && Arc::ptr_eq(&instance.made, &self.spec);
+        if works {
+            self.busy.note(now, used);
+        }
+    }
+
+    /// The most of what is declared and what was measured.
+    pub(super) fn expect_cpu(&mut self, now: Instant) {
+        let declared = self.spec.cpus_expect;
+        self.cpu_expected = self.busy.p95(now).map_or(declared, |measured| declared.max(measured));
+    }
+
     /// Takes in what was learned, and what is going on, as of now.
     pub(super) fn expect(&mut self) {
         let running = self.instances.values().filter(|instance| matches!(instance.life, Life::Leased { .. }));
@@ -409,7 +436,7 @@ impl Pool {
                     share
                 }
             };
-            sum.add(share, &instance.made);
+            sum.add(share, self.cpu_expected_of(instance), &instance.made);
         }
         sum
     }
@@ -431,6 +458,7 @@ impl Pool {
             // What made starts fail may have been the template.
             self.fortune.forgive(now);
             self.alone = Alone::default();
+            self.busy = Busy::new(spec.template.cpus);
             let former = self.learned.figure(self.expected.usual);
             self.learned = Learned::after(former, spec.template.memory_max);
         }
@@ -444,6 +472,7 @@ impl Pool {
         self.spec = spec;
         self.removed = false;
         self.expect();
+        self.expect_cpu(now);
         let since = |instance: &Instance| match instance.life {
             Life::Warm { since, .. } => Some(since),
             Life::Starting { .. } | Life::Unseen { .. } | Life::Leased { .. } | Life::Stopping { .. } => None,

@@ -133,6 +133,7 @@ impl Controller {
         for record in records {
             let LeaseRecordState::Ended { end, at, granted_at } = record.state.clone() else { continue };
             let id = record.id.clone();
+            self.recover_task(&record, Some(at));
             self.leases.insert(id.clone(), Lease::of(record, State::Ended { end, at, granted_at }));
             self.ended.push_back(id);
         }
@@ -166,9 +167,10 @@ impl Controller {
                 asked: record.asked_at,
             };
             let place = pool.queue.join(waiting, promised);
-            pool.tally_of(&record.class).ask();
+            pool.tally_of(&record.class).ask(record.task.as_ref().map_or(1, |task| task.attempt));
             self.count_live(&record.tenant);
             self.timers.set(Timer::Lease(id.clone()), deadline);
+            self.recover_task(&record, None);
             self.leases.insert(id, Lease::of(record, State::Queued { place, deadline }));
         }
     }
@@ -186,6 +188,7 @@ impl Controller {
             return self.end_unseen(record, End::Failed(Failure::Vanished));
         }
         let active_at = self.now;
+        self.recover_task(&record, None);
         let state = State::Executing { instance, granted_at, used, active_at, deadline, draining: None };
         let lease = Lease::of(record, state);
         lent.insert(instance, lease.id.clone());
@@ -201,6 +204,7 @@ impl Controller {
             LeaseRecordState::Executing { granted_at, .. } => Some(granted_at),
             LeaseRecordState::Queued { .. } | LeaseRecordState::Ended { .. } => None,
         };
+        self.recover_task(&record, Some(at));
         let lease = Lease::of(record, State::Ended { end: end.clone(), at, granted_at });
         self.leases.insert(id.clone(), lease);
         self.tell_of_lease(What::LeaseEnded(end), &id, None);
@@ -375,6 +379,7 @@ mod tests {
             kind: Kind::Sandbox,
             class: ClassName::new("interactive"),
             tenant: Tenant("ann".into()),
+            task: None,
             asked_at: Instant::BOOT,
             limits,
             state: LeaseRecordState::Queued { promised: later, arrival: 1, deadline: later },

@@ -281,9 +281,9 @@ impl Controller {
                 if let Urgency::Waiting(promised) = urgency
                     && why.is_shortage()
                 {
-                    ahead.add(Share::of_new(&pool.expected), &pool.spec);
+                    ahead.add(Share::of_new(&pool.expected), pool.cpu_expected, &pool.spec);
                     if promised < now {
-                        late.add(Share::of_new(&pool.expected), &pool.spec);
+                        late.add(Share::of_new(&pool.expected), pool.cpu_expected, &pool.spec);
                     }
                 }
                 let pool = self.pool(&next);
@@ -293,7 +293,7 @@ impl Controller {
                 continue;
             }
             if let Some(promised) = &mut promised {
-                promised.add(Share::of_new(&pool.expected), &pool.spec);
+                promised.add(Share::of_new(&pool.expected), pool.cpu_expected, &pool.spec);
             }
             starting += 1;
             self.start_one(&next);

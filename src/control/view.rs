@@ -8,8 +8,8 @@ use super::budget;
 use super::drain::Drain;
 use super::lease::{Lease, State};
 use super::message::{
-    ClassView, Disk, DiskView, DrainView, Engine, HostView, LeaseState, LeaseView, PoolView, PressureView,
-    Summary, TasksView, Why,
+    ClassView, Disk, DiskView, DrainView, Engine, HostView, LeaseState, LeaseView, PidsView, PoolView,
+    PressureView, Summary, Why,
 };
 use super::pool::{Life, Pool};
 use crate::profile::ClassName;
@@ -73,6 +73,7 @@ impl Controller {
             kind: lease.kind,
             class: lease.class.clone(),
             tenant: lease.tenant.clone(),
+            task: lease.task.as_ref().map(|task| (task.id.clone(), task.attempt)),
             asked_at: lease.asked_at,
             state: self.view_state(lease, rank),
             seen_at: self.now,
@@ -146,10 +147,10 @@ impl Controller {
                 level: gauge.level(),
                 lasting: now.since(gauge.since().max(self.since)),
             },
-            tasks: self.belief.tasks.reading(now).map(|of| TasksView {
+            pids: self.belief.pids.reading(now).map(|of| PidsView {
                 of,
-                limit: budget::tasks_limit(host, &of),
-                promised: promised.tasks,
+                limit: budget::pids_limit(host, &of),
+                promised: promised.pids,
             }),
             engine_disk: self.belief.engine_disk.reading(now).map(disk),
             state_disk: self.belief.state_disk.reading(now).map(disk),

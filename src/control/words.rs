@@ -37,7 +37,7 @@ impl Why {
             Why::MemoryPromised { .. } => "memory_promised",
             Why::MemoryAvailable { .. } => "memory_available",
             Why::Cpu { .. } => "cpu",
-            Why::Tasks { .. } => "pids",
+            Why::Pids { .. } => "pids",
             Why::Disk { .. } => "disk",
             Why::Inodes { .. } => "disk_inodes",
             Why::MaxInstances { .. } => "max_instances",
@@ -61,7 +61,7 @@ impl Why {
             | Why::MemoryPromised { need, have }
             | Why::MemoryAvailable { need, have }
             | Why::Disk { need, have, .. } => of(need.get(), have.get(), "bytes"),
-            Why::Tasks { need, have } => of(*need, *have, "tasks"),
+            Why::Pids { need, have } => of(*need, *have, "pids"),
             Why::Inodes { need, have, .. } => of(*need, *have, "inodes"),
             Why::Cpu { need, have } => of(need.get(), have.get(), "millicores"),
             Why::QueueFull { queued, limit } => of(u64::from(*queued) + 1, u64::from(*limit), "requests"),
@@ -125,7 +125,7 @@ impl fmt::Display for Why {
             Why::Cpu { need, have } => {
                 write!(f, "one more needs {need} cores, and {have} are not promised yet")
             }
-            Why::Tasks { need, have } => {
+            Why::Pids { need, have } => {
                 write!(
                     f,
                     "one more may make {need} processes and threads, and {have} of what the kernel can have are neither \

@@ -59,7 +59,7 @@ async fn set(ceilings: Ceilings, told: &mut Option<Ceilings>) -> Result<(), Stri
     let changed = !tokio::task::spawn_blocking(move || all_stand(ceilings, memory)).await.unwrap_or(false);
     if booted && (*told != Some(ceilings) || changed) {
         let cpu_weight = u64::from(ceilings.cpu_weight);
-        match slice::set_limits(SLICE, slice::SliceLimits { memory, cpu_weight, tasks: ceilings.tasks }).await
+        match slice::set_limits(SLICE, slice::SliceLimits { memory, cpu_weight, tasks: ceilings.pids }).await
         {
             Ok(()) => *told = Some(ceilings),
             Err(error) => wrong.push(chain(&error)),
@@ -80,8 +80,8 @@ fn files(ceilings: Ceilings, memory: u64) -> Result<Files, String> {
     let SliceLimits { memory: memory_file, cpu, pids, unified } = Root::host().slice_limits()?;
     let weight = u64::from(ceilings.cpu_weight);
     let weight = if unified { weight } else { weight * EQUAL_SHARES / 100 };
-    let tasks = ceilings.tasks.map(|tasks| (pids, tasks));
-    Ok([(memory_file, memory), (cpu, weight)].into_iter().chain(tasks).collect())
+    let pids = ceilings.pids.map(|most| (pids, most));
+    Ok([(memory_file, memory), (cpu, weight)].into_iter().chain(pids).collect())
 }
 
 /// Whether no file that is there says something else.

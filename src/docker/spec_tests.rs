@@ -137,6 +137,7 @@ pub(in crate::docker) fn pool(kind: Kind) -> Pool {
             probe: Probe::Command(vec!["true".into()]),
         },
         memory_expect: Bytes::mib(256),
+        cpus_expect: MilliCpu::new(500),
         expect_runtime: Duration::from_secs(60),
         target_utilization: Permille::new(700),
         miss_target: Permille::new(50),

@@ -6,7 +6,7 @@
 
 use procfs::{CpuTime, FromBufRead, FromBufReadSI, FromRead, KernelStats, LoadAverage, Meminfo};
 
-use crate::control::message::{HostCpu, HostMemory, HostTasks, Pressure, Read, Unread};
+use crate::control::message::{HostCpu, HostMemory, HostPids, Pressure, Read, Unread};
 use crate::quantity::{Bytes, MilliCpu, Permille};
 
 use super::Root;
@@ -72,10 +72,10 @@ impl Host {
         Ok(Pressure { memory_some, memory_full, cpu_some, io_some })
     }
 
-    /// The tasks there are and can be, `ours` among them. `loadavg` has the very count that the kernel holds against
+    /// The processes and threads there are and can be, `ours` among them. `loadavg` has the very count that the kernel holds against
     /// `threads-max` when something forks, in one small read; that of the folders of `/proc` would be thousands, and none
-    /// for threads. Each task has a number of its own, so there are at most `pid_max` of them, too.
-    pub(super) fn tasks(&mut self, ours: u64, page: &mut Page) -> Read<HostTasks> {
+    /// for threads. Each has a number of its own, so there are at most `pid_max` of them, too.
+    pub(super) fn pids(&mut self, ours: u64, page: &mut Page) -> Read<HostPids> {
         let there = self.loadavg.read(page, |text| {
             let load =
                 LoadAverage::from_read(text.as_bytes()).map_err(|_| "a number is missing or mangled")?;
@@ -83,7 +83,7 @@ impl Host {
         })?;
         let pid_max = self.pid_max.read(page, whole)?;
         let threads_max = self.threads_max.read(page, whole)?;
-        Ok(HostTasks { most: pid_max.min(threads_max), there, ours })
+        Ok(HostPids { most: pid_max.min(threads_max), there, ours })
     }
 }
 

@@ -185,7 +185,7 @@ impl Measure {
         let slice = self.slice.memory(&mut self.page);
         let slice_stalled = self.slice.stalled(&mut self.page);
         let reclaims = self.slice.reclaims();
-        let tasks = self.host.tasks(self.slice.tasks(&mut self.page), &mut self.page);
+        let pids = self.host.pids(self.slice.pids(&mut self.page), &mut self.page);
         let (engine_disk, state_disk) = (self.engine_folder.disk(), self.state_folder.disk());
         let cpu = self.host.cpu(&mut self.page);
         let pressure = self.host.pressure(&mut self.page);
@@ -196,7 +196,7 @@ impl Measure {
             pressure,
             slice,
             slice_stalled,
-            tasks,
+            pids,
             engine_disk,
             state_disk,
             reclaims,

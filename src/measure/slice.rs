@@ -24,7 +24,7 @@ pub(super) struct Slice {
     /// `None` until it was found, and again after it failed.
     open: Option<Open>,
     pressure: Option<Standing>,
-    tasks: Option<Standing>,
+    pids: Option<Standing>,
 }
 
 #[derive(Debug)]
@@ -38,8 +38,8 @@ impl Slice {
         let pressure = root.slice_pressure().map(|dir| Standing::new(&dir, "memory.pressure", TEXT_MAX));
         let place = root.slice().map_err(|why| unread("the slice of all containers", why));
         let dir = root.slice_limits().ok().and_then(|limits| Some(limits.pids.ok()?.parent()?.to_owned()));
-        let tasks = dir.map(|dir| Standing::new(&dir, "pids.current", TEXT_MAX));
-        Slice { place, open: None, pressure, tasks }
+        let pids = dir.map(|dir| Standing::new(&dir, "pids.current", TEXT_MAX));
+        Slice { place, open: None, pressure, pids }
     }
 
     pub(super) fn memory(&mut self, page: &mut Page) -> Read<SliceMemory> {
@@ -67,10 +67,10 @@ impl Slice {
         }
     }
 
-    /// How many tasks it has; none where that cannot be told, so that they count as others' beside what is promised.
-    pub(super) fn tasks(&mut self, page: &mut Page) -> u64 {
+    /// How many processes and threads it has; none where that cannot be told, so that they count as others' beside what is promised.
+    pub(super) fn pids(&mut self, page: &mut Page) -> u64 {
         let number = |text: &str| text.trim_end().parse().map_err(|_| "it is no number");
-        self.tasks.as_mut().and_then(|tasks| tasks.read(page, number).ok()).unwrap_or(0)
+        self.pids.as_mut().and_then(|pids| pids.read(page, number).ok()).unwrap_or(0)
     }
 
     /// Whether the kernel would take memory back from one of its containers.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use proptest::prelude::*;
 
-use crate::control::message::{HostTasks, Read, Unread};
+use crate::control::message::{HostPids, Read, Unread};
 use crate::quantity::{Bytes, Instant};
 
 use super::*;
@@ -40,25 +40,25 @@ impl Stage {
     }
 }
 
-fn tasks(measure: &mut Measure) -> Read<HostTasks> {
-    measure.sample(NOW).tasks
+fn pids(measure: &mut Measure) -> Read<HostPids> {
+    measure.sample(NOW).pids
 }
 
 #[test]
 fn tasks_in_exact_numbers() {
     let stage = Stage::new();
     let (mut unified, mut legacy) = (stage.unified(), stage.legacy());
-    let all = HostTasks { most: 192_729, there: 1289, ours: 0 };
-    assert_eq!(tasks(&mut unified), Ok(all), "there is no slice");
+    let all = HostPids { most: 192_729, there: 1289, ours: 0 };
+    assert_eq!(pids(&mut unified), Ok(all), "there is no slice");
     stage.write("stoker.slice/pids.current", "61\n");
     stage.write("pids/stoker.slice/pids.current", "62\n");
-    assert_eq!(tasks(&mut unified), Ok(HostTasks { ours: 61, ..all }));
-    assert_eq!(tasks(&mut legacy), Ok(HostTasks { ours: 62, ..all }));
+    assert_eq!(pids(&mut unified), Ok(HostPids { ours: 61, ..all }));
+    assert_eq!(pids(&mut legacy), Ok(HostPids { ours: 62, ..all }));
     // What cannot be told of ours counts as others', which promises less.
     stage.write("stoker.slice/pids.current", "max\n");
-    assert_eq!(tasks(&mut unified), Ok(all));
+    assert_eq!(pids(&mut unified), Ok(all));
     stage.write("proc/sys/kernel/pid_max", "32768\n");
-    assert_eq!(tasks(&mut unified), Ok(HostTasks { most: 32_768, ..all }));
+    assert_eq!(pids(&mut unified), Ok(HostPids { most: 32_768, ..all }));
 }
 
 #[test]
@@ -74,10 +74,10 @@ fn one_number_that_is_missing_costs_the_figure_and_no_other() {
         let mut measure = stage.unified();
         stage.write(&format!("proc/{name}"), text);
         let sample = measure.sample(NOW);
-        assert_eq!(sample.tasks, Err(Unread(why.into())));
+        assert_eq!(sample.pids, Err(Unread(why.into())));
         assert!(sample.slice.is_ok());
         fs::remove_file(stage.0.path().join("proc").join(name)).unwrap();
-        assert!(tasks(&mut measure).is_err(), "{name} is gone");
+        assert!(pids(&mut measure).is_err(), "{name} is gone");
     }
 }
 
@@ -88,8 +88,8 @@ fn this_hosts_tasks_and_disks() {
     let mut measure = Measure::new(Root::host());
     let sample = measure.sample(NOW);
     assert_eq!(sample.engine_disk, Err(Unread("nobody has said where it is".into())));
-    let tasks = sample.tasks.unwrap();
-    assert!(tasks.there > 0 && tasks.ours <= tasks.there && tasks.there < tasks.most, "{tasks:?}");
+    let pids = sample.pids.unwrap();
+    assert!(pids.there > 0 && pids.ours <= pids.there && pids.there < pids.most, "{pids:?}");
 
     measure.engine_is_at(folder.path().to_owned());
     measure.state_is_at(folder.path().join("gone"));
@@ -121,7 +121,7 @@ proptest! {
         for (name, text) in ["loadavg", "sys/kernel/pid_max", "sys/kernel/threads-max"].iter().zip(&texts) {
             stage.write(&format!("proc/{name}"), text);
         }
-        if let Err(Unread(why)) = tasks(&mut stage.unified()) {
+        if let Err(Unread(why)) = pids(&mut stage.unified()) {
             prop_assert!(!why.is_empty() && !why.contains('\n'));
         }
     }

@@ -185,6 +185,7 @@ impl List {
         self.add("memory_max", Some(size(template.memory_max)));
         self.add("memory_expect", Some(size(pool.memory_expect)));
         self.add("cpus", Some(text(&template.cpus.to_string())));
+        self.add("cpus_expect", Some(text(&pool.cpus_expect.to_string())));
         self.add("pids", Some(template.pids.to_string()));
         self.add("nofile", Some(template.nofile.to_string()));
         self.add("shm", Some(size(template.shm)));

@@ -119,7 +119,7 @@ pub struct Host {
     pub floor: Amount,
     /// What must be free on the disks of the engine and of our own state for anything to be started.
     pub disk_floor: Amount,
-    /// How far the sum of the instances' `cpus` may exceed the cores that are not reserved.
+    /// How far the sum of the instances' `cpus_expect` may exceed the cores that are not reserved.
     pub cpu_overcommit: Permille,
     /// Cold starts that may be under way at once, over all pools; at least 1.
     pub max_starts: u32,
@@ -201,6 +201,8 @@ pub struct Pool {
     pub template: Template,
     /// What one instance is expected to need at its peak, until lives have been measured.
     pub memory_expect: Bytes,
+    /// Processor time per time that one instance is expected to use; what is measured counts where it is more.
+    pub cpus_expect: MilliCpu,
     /// How long a lease is expected to run, until some have ended.
     pub expect_runtime: Duration,
     /// How busy its slots may be on average, for those that wait to find one.

@@ -119,14 +119,14 @@ impl World {
         self.note_look(hard);
         let none = Permille::new(0);
         let cpu_some = Permille::new(u32::try_from(waits).unwrap_or(1000));
-        let space::Seen { tasks, disks: [engine_disk, state_disk] } = self.see_space();
+        let space::Seen { pids, disks: [engine_disk, state_disk] } = self.see_space();
         let sample = Sample {
             memory: self.seen(memory),
             cpu: self.seen(HostCpu { cores: self.cores, busy }),
             pressure: self.seen(Pressure { memory_some: none, memory_full: none, cpu_some, io_some: none }),
             slice: self.seen(SliceMemory { hard }),
             slice_stalled: self.seen(none),
-            tasks,
+            pids,
             engine_disk,
             state_disk,
             reclaims: self.reclaims,

@@ -220,7 +220,7 @@ impl World {
         };
         let profiles = std::iter::once(&options.profile).chain(&options.others).map(read).collect();
         let Options { faults, memory, cores, arrivals, reclaims, checked, .. } = *options;
-        let space = space::Space::just_for(options.seed, options.tasks);
+        let space = space::Space::just_for(options.seed, options.pids);
         let world = World::new(options.seed, profiles, (memory, cores));
         World { faults, arrivals, reclaims, checked, space, ..world }
     }

@@ -1,4 +1,5 @@
-//! Tasks and disks of the drawn host: somebody else takes them for a while, and now and then they cannot be read.
+//! Processors, pids and disks of the drawn host as they are seen: somebody else takes them for a while, and now and then they
+//! cannot be read.
 //!
 //! A chance of their own, so that what else is drawn is the same with and without them.
 
@@ -8,10 +9,10 @@ use fastrand::Rng;
 
 use super::engine::Keep;
 use super::{Happening, World, unread};
-use crate::control::message::{Disk, HostTasks, Inodes, Read};
-use crate::quantity::{Bytes, Instant};
+use crate::control::message::{Disk, HostPids, Inodes, Read};
+use crate::quantity::{Bytes, Instant, MilliCpu};
 
-/// The host's own tasks.
+/// The host's own processes.
 const OWN: u64 = 300;
 /// Those of one instance.
 const EACH: u64 = 4;
@@ -33,7 +34,7 @@ pub(super) struct Space {
 
 /// What one look sees of it.
 pub(super) struct Seen {
-    pub(super) tasks: Read<HostTasks>,
+    pub(super) pids: Read<HostPids>,
     pub(super) disks: [Read<Disk>; 2],
 }
 
@@ -43,10 +44,10 @@ impl Space {
         Space { rng: Rng::with_seed(seed ^ 0x5face), most: 4_194_304, crowd: 0, full: [false; 2] }
     }
 
-    /// Just so much that containers can have so many tasks beside the host's own.
-    pub(super) fn just_for(seed: u64, tasks: u64) -> Space {
+    /// Just so much that containers can have so many beside the host's own.
+    pub(super) fn just_for(seed: u64, pids: u64) -> Space {
         // A quarter is reserved.
-        Space { most: (tasks + OWN) * 4 / 3 + 2, ..Space::plenty(seed) }
+        Space { most: (pids + OWN) * 4 / 3 + 2, ..Space::plenty(seed) }
     }
 
     /// Nobody else takes anything any more.
@@ -54,7 +55,7 @@ impl Space {
         (self.crowd, self.full) = (0, [false; 2]);
     }
 
-    /// Somebody takes nearly all of the tasks that are left, or gives them back.
+    /// Somebody takes nearly all of the processes that are left, or gives them back.
     pub(super) fn crowd(&mut self, comes: bool) {
         self.crowd = if comes { self.rng.u64(0..self.most) } else { 0 };
     }
@@ -63,6 +64,15 @@ impl Space {
     pub(super) fn fill(&mut self, full: bool) {
         self.full = [false; 2];
         self.full[self.rng.usize(0..2)] = full;
+    }
+
+    /// What one instance is seen to use of the processors; now and then that is no sane number.
+    pub(super) fn cpu(&mut self) -> Read<MilliCpu> {
+        match self.rng.u32(0..50) {
+            0 => Err(unread()),
+            1 => Ok(MilliCpu::new(u64::MAX)),
+            _ => Ok(MilliCpu::new(self.rng.u64(0..400))),
+        }
     }
 
     fn disk(&mut self, of: usize) -> Disk {
@@ -105,11 +115,11 @@ impl World {
         let space = &mut self.space;
         let ours = running * EACH;
         let there = (OWN + ours + space.crowd).min(space.most);
-        let tasks = HostTasks { most: space.most, there, ours };
+        let pids = HostPids { most: space.most, there, ours };
         let blind = self.blind;
         let missed = |space: &mut Space| blind || space.rng.u32(0..1000) < unreadable;
         Seen {
-            tasks: if missed(space) { Err(unread()) } else { Ok(tasks) },
+            pids: if missed(space) { Err(unread()) } else { Ok(pids) },
             disks: [0, 1].map(|of| if missed(space) { Err(unread()) } else { Ok(space.disk(of)) }),
         }
     }

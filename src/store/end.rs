@@ -105,7 +105,7 @@ enum WhyText {
         #[serde(with = "cores")]
         have: MilliCpu,
     },
-    Tasks {
+    Pids {
         need: u64,
         have: u64,
     },

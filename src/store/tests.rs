@@ -11,7 +11,7 @@ use super::{Batch, Entry, Outcome, Store, StoreError, Writer};
 use crate::control::message::{
     Cancelled, Deadline, DiskOf, DrainRecord, End, EnvelopeRecord, Exit, Failure, InstanceId, InstanceRecord,
     InstanceRecordState, Interruption, LeaseId, LeaseRecord, LeaseRecordState, LimitsRecord, Made,
-    PeakWeight, Process, Record, Scope, Tenant, Why,
+    PeakWeight, Process, Record, Scope, TaskId, TaskRecord, Tenant, Why,
 };
 use crate::profile::{ClassName, Kind, OnPressure, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
@@ -33,6 +33,14 @@ fn lease(name: &str, state: LeaseRecordState) -> LeaseRecord {
         kind: Kind::Sandbox,
         class: ClassName::new("batch"),
         tenant: Tenant("ann".into()),
+        task: Some(Box::new(TaskRecord {
+            id: TaskId("report-7".into()),
+            attempt: 2,
+            first: at(1),
+            class: None,
+            max_runtime: Some(SECOND * 5),
+            idle_timeout: None,
+        })),
         asked_at: at(1),
         limits: LimitsRecord {
             first_use: SECOND,
@@ -83,7 +91,7 @@ fn ends() -> Vec<End> {
         Why::MemoryPromised { need, have },
         Why::MemoryAvailable { need, have },
         Why::Cpu { need: MilliCpu::new(2), have: MilliCpu::new(1) },
-        Why::Tasks { need: 2, have: 1 },
+        Why::Pids { need: 2, have: 1 },
         Why::Disk { of: DiskOf::Engine, need, have },
         Why::Inodes { of: DiskOf::State, need: 2, have: 1 },
         Why::MaxInstances { have: 3, limit },

@@ -76,6 +76,7 @@ fn batch(number: u64, ends: bool) -> Batch {
         kind: Kind::Sandbox,
         class: ClassName::new("interactive"),
         tenant: Tenant("root".into()),
+        task: None,
         asked_at: at,
         limits,
         state,

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use stoker::control::Controller;
 use stoker::control::message::{
-    Acquire, Call, CallId, Disk, Engine, HostCpu, HostMemory, HostTasks, Input, LeaseId, News, Output,
+    Acquire, Call, CallId, Disk, Engine, HostCpu, HostMemory, HostPids, Input, LeaseId, News, Output,
     PoolView, Pressure, Reply, Sample, SliceMemory, Tenant,
 };
 use stoker::profile::{self, HostProfile, PoolName};
@@ -91,7 +91,7 @@ impl Filling {
         let none = Permille::new(0);
         let memory = HostMemory { total: shipped.memory, available: shipped.memory.saturating_sub(OWN) };
         // One for each 128 KiB of memory is the kernel's own choice for `threads-max`.
-        let tasks = HostTasks { most: shipped.memory.get() >> 17, there: 300, ours: 0 };
+        let pids = HostPids { most: shipped.memory.get() >> 17, there: 300, ours: 0 };
         let disk = Disk { total: Bytes::mib(1 << 20), free: Bytes::mib(1 << 19), inodes: None };
         filling.hear(Input::Sample(Box::new(Sample {
             memory: Ok(memory),
@@ -99,7 +99,7 @@ impl Filling {
             pressure: Ok(Pressure { memory_some: none, memory_full: none, cpu_some: none, io_some: none }),
             slice: Ok(SliceMemory { hard: Bytes::ZERO }),
             slice_stalled: Ok(none),
-            tasks: Ok(tasks),
+            pids: Ok(pids),
             engine_disk: Ok(disk),
             state_disk: Ok(disk),
             reclaims: false,
@@ -120,6 +120,7 @@ impl Filling {
             pool: pool.clone(),
             class: None,
             tenant: Tenant("local".into()),
+            task: None,
             wait: None,
             asynchronous: true,
             max_runtime: None,

@@ -20,7 +20,7 @@ use std::time::Duration;
 use similar::TextDiff;
 use stoker::control::Controller;
 use stoker::control::message::{
-    Call, CallId, Disk, HostCpu, HostMemory, HostTasks, Inodes, Input, InstanceId, InstanceUse, News, Output,
+    Call, CallId, Disk, HostCpu, HostMemory, HostPids, Inodes, Input, InstanceId, InstanceUse, News, Output,
     Pressure, Record, Recovered, Sample, SliceMemory, Subject,
 };
 use stoker::profile::{HostProfile, Template};
@@ -293,11 +293,11 @@ impl Stage {
     }
 
     /// As the script said last; plenty where it has not, `None` where it cannot be read.
-    fn tasks(&self) -> Option<HostTasks> {
+    fn pids(&self) -> Option<HostPids> {
         let said = self.rest.get("pids").map_or("4194304/300", String::as_str);
         let (most, there) = said.split_once('/')?;
         let number = |text: &str| text.parse().expect("pids are MOST/THERE");
-        Some(HostTasks { most: number(most), there: number(there), ours: 0 })
+        Some(HostPids { most: number(most), there: number(there), ours: 0 })
     }
 
     fn disk(&self, name: &str) -> Option<Disk> {

@@ -52,7 +52,9 @@ const LIMITS: [&str; 20] = [
     "not_recorded",
 ];
 /// What else has to happen for the faults to have been met.
-const OTHERS: [&str; 38] = [
+const OTHERS: [&str; 40] = [
+    "tasks asked for again",
+    "tasks confused",
     "words lost",
     "words doubled",
     "words late",

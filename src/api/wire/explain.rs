@@ -199,7 +199,7 @@ fn advice(view: &ExplainView) -> String {
         Some(("starts", _, limit)) if matches!(why, Why::Starts { .. }) => {
             format!("one of {limit} starts has to end, or max_starts to be raised")
         }
-        Some(("tasks", lacks, _)) => format!(
+        Some(("pids", lacks, _)) => format!(
             "one more slot needs {lacks} more: less pids of the pool, or more kernel.pid_max and kernel.threads-max"
         ),
         _ => why.to_string(),

@@ -30,7 +30,7 @@ pub struct HostBody {
     /// For how long it has been that.
     pub pressure_level_ms: u64,
     /// Processes and threads of the host.
-    pub pids: FigureBody<TasksBody>,
+    pub pids: FigureBody<PidsBody>,
     /// The disk of the engine's files.
     pub engine_disk: FigureBody<DiskBody>,
     /// The disk of the daemon's own state.
@@ -114,7 +114,7 @@ pub struct CeilingsBody {
 
 /// Processes and threads of the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TasksBody {
+pub struct PidsBody {
     /// How many the kernel can have.
     pub most: u64,
     /// How many there are.
@@ -173,12 +173,12 @@ impl From<&HostView> for HostBody {
             }),
             pressure_level: view.shortage.level.code().into(),
             pressure_level_ms: millis(view.shortage.lasting),
-            pids: figure(&view.tasks, now, |tasks| TasksBody {
-                most: tasks.of.most,
-                there: tasks.of.there,
-                in_containers: tasks.of.ours,
-                limit: tasks.limit,
-                promised: tasks.promised,
+            pids: figure(&view.pids, now, |pids| PidsBody {
+                most: pids.of.most,
+                there: pids.of.there,
+                in_containers: pids.of.ours,
+                limit: pids.limit,
+                promised: pids.promised,
             }),
             engine_disk: figure(&view.engine_disk, now, disk),
             state_disk: figure(&view.state_disk, now, disk),

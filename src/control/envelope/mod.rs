@@ -8,10 +8,15 @@
 //! end; any other might have come to need more. Whether a death was the kernel's doing, and at which level, is not
 //! measured, so it counts as any life that was cut short.
 //!
+//! Processors are another matter (`busy`): what is used of them is given back at once.
+//!
 //! Not here: adding up (`budget`).
 
+mod busy;
 mod estimator;
+mod scale;
 
+pub(super) use busy::Busy;
 pub(super) use estimator::{Expected, Learned, Taught};
 
 use super::budget::OVERHEAD;

@@ -1,10 +1,10 @@
-//! What the host has beside memory and processors, and can run out of: tasks, and what its disks take.
+//! What the host has beside memory and processors, and can run out of: processes, and what its disks take.
 
 use crate::quantity::Bytes;
 
-/// Processes and threads of the host: the kernel counts both as tasks.
+/// Processes and threads of the host: each has a number of its own, and the kernel counts both alike.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct HostTasks {
+pub struct HostPids {
     /// How many the kernel can have: the lesser of `pid_max` and `threads-max`.
     pub most: u64,
     /// How many there are.

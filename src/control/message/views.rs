@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use super::{
-    CeilingsView, ClassTally, Disk, Engine, Exit, Histogram, HostCpu, HostMemory, HostTasks, InstanceId,
-    LeaseId, Pressure, PressureView, SliceMemory, Tenant, Why,
+    CeilingsView, ClassTally, Disk, Engine, Exit, Histogram, HostCpu, HostMemory, HostPids, InstanceId,
+    LeaseId, Pressure, PressureView, SliceMemory, TaskId, Tenant, Why,
 };
 use crate::profile::{ClassName, Kind, PoolName};
 use crate::quantity::{Bytes, Instant};
@@ -22,6 +22,8 @@ pub struct LeaseView {
     pub class: ClassName,
     /// Whose it is.
     pub tenant: Tenant,
+    /// The task that it is for, and the how-manieth attempt of it.
+    pub task: Option<(TaskId, u32)>,
     /// When the request arrived.
     pub asked_at: Instant,
     /// Its state with what belongs to it.
@@ -235,8 +237,8 @@ pub struct HostView {
     pub pressure: Reading<Pressure>,
     /// How short of memory it is.
     pub shortage: PressureView,
-    /// Its tasks.
-    pub tasks: Reading<TasksView>,
+    /// Its processes and threads.
+    pub pids: Reading<PidsView>,
     /// The disk of the engine.
     pub engine_disk: Reading<DiskView>,
     /// The disk of our own state.
@@ -263,11 +265,11 @@ pub struct HostView {
     pub ready: bool,
 }
 
-/// Tasks of the host, and what of them containers may have.
+/// Processes and threads of the host, and what of them containers may have.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct TasksView {
+pub struct PidsView {
     /// As they were counted.
-    pub of: HostTasks,
+    pub of: HostPids,
     /// How many containers may have together.
     pub limit: u64,
     /// How many the instances may have together.

@@ -89,6 +89,7 @@ fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool
     let default_class = default_class(&mut fields, classes);
     let memory = memory(&mut fields, kind);
     let template = template(&mut fields, kind, memory.max, memory.shm, memory.tmpfs);
+    let cpus_expect = cpus_expect(&mut fields, template.as_ref());
     let (warm, max_instances) = stock(&mut fields);
     let shares = shares::of(&mut fields, classes, max_instances);
     let (deadlines, expect_runtime) = deadlines(&mut fields);
@@ -106,6 +107,7 @@ fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool
         default_class,
         template,
         memory_expect,
+        cpus_expect,
         warm,
         max_instances,
         deadlines,
@@ -116,6 +118,18 @@ fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool
         target_utilization,
         miss_target,
     })
+}
+
+/// Without one all that it may use: until its use was measured, the worst case is the only safe expectation.
+fn cpus_expect(fields: &mut Fields<'_>, template: Option<&Template>) -> MilliCpu {
+    let expect = fields.read("cpus_expect", shape::cores(MilliCpu::new(10)..=MOST_CORES));
+    let Some(most) = template.map(|template| template.cpus) else { return MilliCpu::new(0) };
+    let expect = expect.or(most);
+    if expect.sound && expect.value > most {
+        let wrong = format!("expected at most `cpus`, which is {most}, found {}", expect.value);
+        fields.clash(&expect.place, "cpus_expect", Wrong::new(wrong));
+    }
+    expect.value
 }
 
 fn default_class(fields: &mut Fields<'_>, classes: &BTreeSet<String>) -> ClassName {

@@ -213,7 +213,7 @@ pub const KEYS: &[Key] = &[
         name: "cpu_overcommit",
         range: Range::Share(Permille::new(1000), Permille::new(10_000)),
         usual: both("\"200%\""),
-        meaning: "How far the sum of the instances' cpus may exceed the cores that are not reserved.",
+        meaning: "How far the sum of what instances are expected to use (cpus_expect) may exceed the cores that are not reserved.",
         reason: "Browsers and sandboxes mostly wait, for the network or for their caller.",
     },
     Key {
@@ -337,6 +337,15 @@ pub const KEYS: &[Key] = &[
         usual: both("\"1\""),
         meaning: "Processor time per time that one instance may use.",
         reason: "The common figure for one browser session, and for a script that does not ask for more.",
+    },
+    Key {
+        table: POOL,
+        name: "cpus_expect",
+        range: Range::Cores(MilliCpu::new(10), MOST_CORES),
+        usual: both("\"1\""),
+        meaning: "Processor time per time that one instance is expected to use, at most cpus; where those that work use more in \
+                  one of twenty looks, that counts instead.",
+        reason: "The default is cpus: less lets more of them be, and what is measured corrects one that is too small.",
     },
     Key {
         table: POOL,

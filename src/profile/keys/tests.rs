@@ -79,7 +79,8 @@ fn ends(range: Range) -> Option<[Option<String>; 4]> {
             [cores(from.get()), cores(to.get()), below, cores(to.get() + 1)]
         }
         Range::Share(from, to) => {
-            [share(from.get()), share(to.get()), share(from.get() - 1), share(to.get() + 1)]
+            let below = from.get().checked_sub(1).and_then(share);
+            [share(from.get()), share(to.get()), below, share(to.get() + 1)]
         }
         Range::Amount(most, ..) => [bytes(0), bytes(most.get()), None, bytes(most.get() + 1)],
         Range::Count(from, to) => [

@@ -31,8 +31,8 @@ impl Judge {
                 if let Ok(cpu) = &sample.cpu {
                     self.cores = Some((cpu.cores, now));
                 }
-                if let Ok(tasks) = &sample.tasks {
-                    self.tasks = Some((*tasks, now));
+                if let Ok(pids) = &sample.pids {
+                    self.pids = Some((*pids, now));
                 }
                 for (known, disk) in self.disks.iter_mut().zip([&sample.engine_disk, &sample.state_disk]) {
                     *known = disk.as_ref().ok().map(|disk| (*disk, now)).or(*known);
@@ -57,6 +57,7 @@ impl Judge {
                 if let Some(lease) = self.asked.get(call).cloned() {
                     self.mark(&lease, |known| known.left = true);
                 }
+                self.again.remove(call);
                 self.calls.remove(call); // One that is handed in later than this is answered to nobody.
             }
         }
@@ -93,9 +94,11 @@ impl Judge {
         self.calls.insert(call, now);
         match asked {
             Call::Acquire(request) => {
-                let Some(pool) = self.profile.pools.get(&request.pool) else {
-                    return; // It is refused, and never a lease.
-                };
+                let has_pool = self.profile.pools.contains_key(&request.pool);
+                if !has_pool || self.hear_task(call, request) {
+                    return; // It is refused, or about a lease that is known.
+                }
+                let pool = &self.profile.pools[&request.pool];
                 let class = request.class.clone();
                 let class = class.unwrap_or_else(|| pool.default_class.clone());
                 let deadlines = pool.deadlines.clone();

@@ -12,12 +12,13 @@ mod hears;
 mod relief;
 mod restarts;
 mod sees;
+mod tasks;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::control::message::{Acquire, CallId, Disk, HostMemory, HostTasks, InstanceId, LeaseId, Scope};
+use crate::control::message::{Acquire, CallId, Disk, HostMemory, HostPids, InstanceId, LeaseId, Scope};
 use crate::profile::{Deadlines, HostProfile, Pool, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
 
@@ -41,7 +42,7 @@ pub(super) struct Judge {
     engine: bool,
     memory: Option<(HostMemory, Instant)>,
     cores: Option<(MilliCpu, Instant)>,
-    tasks: Option<(HostTasks, Instant)>,
+    pids: Option<(HostPids, Instant)>,
     /// The engine's and the state's.
     disks: [Option<(Disk, Instant)>; 2],
     instances: BTreeMap<InstanceId, Seen>,
@@ -53,6 +54,8 @@ pub(super) struct Judge {
     watched: BTreeSet<(Instant, LeaseId)>,
     /// The lease that a call asked for.
     asked: BTreeMap<CallId, LeaseId>,
+    /// Unanswered requests that have a name.
+    again: BTreeMap<CallId, Acquire>,
     /// What is over, the oldest first.
     over: VecDeque<(Instant, Over)>,
     /// Unanswered calls, and when they were heard.
@@ -134,7 +137,7 @@ impl Judge {
             engine: false,
             memory: None,
             cores: None,
-            tasks: None,
+            pids: None,
             disks: [None; 2],
             instances: BTreeMap::new(),
             there: BTreeSet::new(),
@@ -142,6 +145,7 @@ impl Judge {
             live: BTreeSet::new(),
             watched: BTreeSet::new(),
             asked: BTreeMap::new(),
+            again: BTreeMap::new(),
             over: VecDeque::new(),
             calls: BTreeMap::new(),
             drains: BTreeMap::new(),

@@ -7,7 +7,7 @@ use super::{BELIEVED, Found, Judge, Known, LAG, OVERHEAD, Over, Seen};
 use crate::control::message::{
     Acquire, CallId, Cancelled, Deadline, End, Event, Failure, InstanceId, InstanceRecord,
     InstanceRecordState, Interruption, LeaseId, LeaseRecordState, LeaseState, LeaseView, Output, Record,
-    Reply, Scope, StopReason, What, Why,
+    Refusal, Reply, Scope, StopReason, What, Why,
 };
 use crate::profile::{Pool, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
@@ -136,21 +136,21 @@ impl Judge {
         };
         let host = &self.profile.host;
         let most = cores.saturating_sub(host.reserve_cpu).scaled(host.cpu_overcommit);
-        let cpus: MilliCpu = there().map(|seen| seen.made.template.cpus).sum();
+        let cpus: MilliCpu = there().map(|seen| seen.made.cpus_expect).sum();
         hold(cpus <= most, || format!("{cpus} cores are promised with {id}, of {most}"))?;
         self.see_space(id)
     }
 
-    /// No start makes tasks possible that the kernel cannot have, or begins on a disk that is nearly full.
+    /// No start makes more possible that the kernel cannot have, or begins on a disk that is nearly full.
     fn see_space(&self, id: InstanceId) -> Found {
         let now = self.now;
-        let Some((tasks, _)) = self.tasks.filter(|(_, at)| now.since(*at) <= BELIEVED) else {
-            return Err(format!("{id} is started and the host's tasks are not known"));
+        let Some((pids, _)) = self.pids.filter(|(_, at)| now.since(*at) <= BELIEVED) else {
+            return Err(format!("{id} is started and the host's pids are not known"));
         };
         let promised: u64 = self.there().map(|seen| u64::from(seen.made.template.pids)).sum();
-        let most = tasks.most - tasks.most * u64::from(self.profile.host.reserve_pids.get()) / 1000;
-        let others = tasks.there - tasks.ours;
-        hold(promised + others <= most, || format!("{promised} and {others} tasks with {id}, of {most}"))?;
+        let most = pids.most - pids.most * u64::from(self.profile.host.reserve_pids.get()) / 1000;
+        let others = pids.there - pids.ours;
+        hold(promised + others <= most, || format!("{promised} and {others} pids with {id}, of {most}"))?;
         for disk in self.disks {
             let Some((disk, _)) = disk.filter(|(_, at)| now.since(*at) <= BELIEVED) else {
                 return Err(format!("{id} is started and a disk is not known"));
@@ -218,6 +218,7 @@ impl Judge {
         match reply {
             Reply::Lease(view) => {
                 self.see_told(view)?;
+                self.see_again(call, view)?;
                 let known = self.leases.get(&view.id).ok_or("a lease that nobody asked for")?;
                 let queued = matches!(view.state, LeaseState::Queued { .. });
                 let blocks = known.call == call && !known.request.asynchronous;
@@ -234,9 +235,19 @@ impl Judge {
                 // An answer that has waited for a record says how it was.
                 hold(live || heard < self.now, || format!("{instance} may be used and is lent to {lent:?}"))
             }
-            Reply::Pools(_) | Reply::Explain(_) | Reply::Host(_) | Reply::Reloaded(_) | Reply::Refused(_) => {
-                Ok(())
-            }
+            Reply::Refused(refusal) => match &**refusal {
+                Refusal::OtherTask(task, _) => self.see_other_task(call, task),
+                Refusal::Limit { .. }
+                | Refusal::NoSuchPool(..)
+                | Refusal::NoSuchClass(..)
+                | Refusal::NoSuchLease(_)
+                | Refusal::NotExecuting(_)
+                | Refusal::CannotChange(_) => {
+                    self.again.remove(&call);
+                    Ok(())
+                }
+            },
+            Reply::Pools(_) | Reply::Explain(_) | Reply::Host(_) | Reply::Reloaded(_) => Ok(()),
         }
     }
 
@@ -286,6 +297,7 @@ impl Judge {
             (What::LeaseQueued, _, Some(lease)) => {
                 self.live.insert(lease.clone());
                 self.watch(lease);
+                self.see_alone(lease)?;
                 self.see_queued(lease)
             }
             (What::PoolGone, ..) => {
@@ -390,7 +402,7 @@ impl Judge {
         seen.lent = Some(lease.clone());
         self.live.insert(lease.clone());
         self.watch(lease);
-        Ok(())
+        self.see_alone(lease)
     }
 
     fn see_end(&mut self, lease: &LeaseId, end: &End) -> Found {

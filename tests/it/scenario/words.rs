@@ -23,7 +23,7 @@ use std::time::Duration;
 
 use stoker::control::message::{
     Acquire, Call, Engine, Exit, HostMemory, Input, InstanceId, LeaseId, Listing, News, Process, Scope,
-    StartFailure, Tenant, WaitFor,
+    StartFailure, TaskId, Tenant, WaitFor,
 };
 use stoker::profile::{ClassName, PoolName};
 use stoker::quantity::{Bytes, Instant, MilliCpu, parse_duration};
@@ -204,6 +204,7 @@ fn acquire(name: &str, pool: &str, options: &[&str]) -> Result<Said, Wrong> {
         pool: PoolName::new(pool),
         class: None,
         tenant: Tenant("local".into()),
+        task: None,
         wait: None,
         asynchronous: false,
         max_runtime: None,
@@ -213,6 +214,7 @@ fn acquire(name: &str, pool: &str, options: &[&str]) -> Result<Said, Wrong> {
         match option.split_once('=').unwrap_or((option, "")) {
             ("class", class) => acquire.class = Some(ClassName::new(class)),
             ("tenant", tenant) => acquire.tenant = Tenant(tenant.into()),
+            ("task", task) => acquire.task = Some(TaskId(task.into())),
             ("wait", wait) => acquire.wait = Some(duration(wait)?),
             ("runtime", time) => acquire.max_runtime = Some(duration(time)?),
             ("idle", time) => acquire.idle_timeout = Some(duration(time)?),
