@@ -282,7 +282,7 @@ fn status_of(why: &Why) -> StatusCode {
         | Why::UnderPressure { .. }
         | Why::CpuPressure { .. }
         | Why::Recovering { .. }
-        | Why::SlowStarts { .. }
+        | Why::StartPace { .. }
         | Why::Backoff { .. }
         | Why::NoTelemetry(_)
         | Why::EngineUnreachable(_)
@@ -306,7 +306,7 @@ fn title_of(why: &Why) -> &'static str {
         Why::Disk { .. } | Why::Inodes { .. } => "a disk of the host is nearly full",
         Why::MaxInstances { .. } => "the pool is at its ceiling",
         Why::UnderPressure { .. } => "the host is short of memory",
-        Why::CpuPressure { .. } | Why::Recovering { .. } | Why::SlowStarts { .. } | Why::Starts { .. } => {
+        Why::CpuPressure { .. } | Why::Recovering { .. } | Why::StartPace { .. } | Why::Starts { .. } => {
             "too many starts are under way"
         }
         Why::Backoff { .. } => "starts of the pool fail",

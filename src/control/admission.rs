@@ -325,7 +325,7 @@ impl Why {
             | Why::HeldBack { .. }
             | Why::MaxInstances { .. }
             | Why::Starts { .. }
-            | Why::SlowStarts { .. }
+            | Why::StartPace { .. }
             | Why::Backoff { .. }
             | Why::UnderPressure { .. }
             | Why::CpuPressure { .. }

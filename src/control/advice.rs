@@ -74,7 +74,7 @@ impl Ends {
             | Why::MaxInstances { .. }
             | Why::CpuPressure { .. }
             | Why::Recovering { .. }
-            | Why::SlowStarts { .. }
+            | Why::StartPace { .. }
             | Why::TenantLimit { .. }
             | Why::HeldBack { .. }
             | Why::Starts { .. } => self.pace(now, queued, start),

@@ -22,8 +22,8 @@ use std::time::Duration;
 use super::message::Why;
 use crate::quantity::{Instant, Permille};
 
-/// So many at once any host takes that takes containers at all; from here on it is tried.
-const FIRST: u32 = 4;
+/// Nobody says more than this of a host that is not large; from here on it is tried.
+const FIRST: u32 = 8;
 /// The mean forgets: each start is a quarter of it, so that one that was slow by itself is no sign.
 const NEW_PART: u32 = 4;
 /// One start is no more than this many times as long as one alone, however long it was.
@@ -71,7 +71,7 @@ impl Pace {
     pub(super) fn limit(&self, starting: u32, most: u32) -> (Why, bool) {
         let limit = self.allows(most);
         let reached = starting >= limit && limit < most;
-        (Why::SlowStarts { have: starting, limit, strain: Permille::new(self.strain) }, reached)
+        (Why::StartPace { have: starting, limit, strain: Permille::new(self.strain) }, reached)
     }
 
     /// Takes in a start that ended, where there may be so many.
@@ -192,8 +192,8 @@ mod tests {
         let mut host = Host { contention, cores, pace: (!fixed).then(Pace::new), most };
         let (mut now, mut alone) = (0.0, Alone::default());
         host.serve(1, &mut now, &mut alone);
-        (0..3).for_each(|_| drop(host.serve(60, &mut now, &mut alone)));
-        let last: Vec<_> = (0..3).map(|_| host.serve(60, &mut now, &mut alone)).collect();
+        let all: Vec<_> = (0..6).map(|_| host.serve(60, &mut now, &mut alone)).collect();
+        let last = &all[3..];
         (last.iter().map(|(time, _)| time).sum(), last.iter().map(|(_, slow)| *slow).fold(0.0, f64::max))
     }
 
@@ -220,21 +220,17 @@ mod tests {
         let second = Duration::from_secs(1);
         let mut pace = Pace::new();
         let mut note = |time, took: u32| {
-            let ended = Ended { born: at(time), took: second * took, alone: Some(second), under_way: 4 };
-            pace.note(at(time + 1), &ended, 8);
-            pace.allows(8)
+            let ended = Ended { born: at(time), took: second * took, alone: Some(second), under_way: 8 };
+            pace.note(at(time + 1), &ended, 16);
+            pace.allows(16)
         };
-        assert_eq!([note(0, 1), note(2, 1), note(4, 50)], [5, 5, 5], "four are fewer than five");
-        assert_eq!(note(6, 50), 3, "strained");
-        assert_eq!(note(3, 50), 3, "it was under way before");
-        assert_eq!(note(8, 50), 2);
-        assert_eq!([note(10, 50), note(12, 50), note(14, 50)], [2, 1, 1], "never none");
-        let back: BTreeSet<u32> = (16..60).map(|time| note(time, 1)).collect();
-        assert_eq!(
-            back.into_iter().collect::<Vec<_>>(),
-            [1, 2, 3, 4, 5],
-            "and it returns as far as it is used"
-        );
+        assert_eq!([note(0, 1), note(2, 1), note(4, 50)], [9, 9, 9], "eight are fewer than nine");
+        assert_eq!(note(6, 50), 6, "strained");
+        assert_eq!(note(3, 50), 6, "it was under way before");
+        assert_eq!([8, 10, 12, 14].map(|time| note(time, 50)), [5, 3, 2, 2]);
+        assert_eq!([16, 18].map(|time| note(time, 50)), [1, 1], "never none");
+        let back: BTreeSet<u32> = (20..90).map(|time| note(time, 1)).collect();
+        assert_eq!(back, (1..=9).collect(), "and it returns as far as it is used");
     }
 
     #[test]

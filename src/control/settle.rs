@@ -287,7 +287,7 @@ impl Controller {
                     }
                 }
                 let pool = self.pool(&next);
-                let its_turn = matches!(why, Why::Starts { .. } | Why::SlowStarts { .. });
+                let its_turn = matches!(why, Why::Starts { .. } | Why::StartPace { .. });
                 pool.kept_since = its_turn.then(|| pool.kept_since.unwrap_or(now));
                 pool.blocked_by = Some(why);
                 continue;

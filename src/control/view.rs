@@ -108,6 +108,7 @@ impl Controller {
             envelope: pool.expected.usual,
             lives: pool.learned.lives(),
             memory_expect: pool.spec.memory_expect,
+            cpu_expected: pool.cpu_expected,
             promised: pool.promised(now).memory,
             drain: pool.drain().map(|drain| view_drain(drain, leased, pool.total())),
             blocked_by: pool.blocked_by.clone(),

@@ -9,7 +9,7 @@ use super::message::{
     Cancelled, Deadline, DiskOf, End, Exit, Failure, Interruption, LeaseState, Level, Shortage, StartFailure,
     StopReason, Tier, What, Why,
 };
-use crate::quantity::{Bytes, show_duration};
+use crate::quantity::{Bytes, Permille, show_duration};
 
 /// The numbers of a limit, in its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -42,7 +42,7 @@ impl Why {
             Why::Inodes { .. } => "disk_inodes",
             Why::MaxInstances { .. } => "max_instances",
             Why::Starts { .. } => "max_starts",
-            Why::SlowStarts { .. } => "slow_starts",
+            Why::StartPace { .. } => "start_pace",
             Why::UnderPressure { .. } => "under_pressure",
             Why::CpuPressure { .. } => "cpu_pressure",
             Why::Recovering { .. } => "recovering",
@@ -73,7 +73,7 @@ impl Why {
             }
             Why::CpuPressure { have, limit, .. }
             | Why::Recovering { have, limit }
-            | Why::SlowStarts { have, limit, .. }
+            | Why::StartPace { have, limit, .. }
             | Why::Starts { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "starts"),
             Why::WaitExpired { .. }
             | Why::HostDraining
@@ -125,13 +125,7 @@ impl fmt::Display for Why {
             Why::Cpu { need, have } => {
                 write!(f, "one more needs {need} cores, and {have} are not promised yet")
             }
-            Why::Pids { need, have } => {
-                write!(
-                    f,
-                    "one more may make {need} processes and threads, and {have} of what the kernel can have are neither \
-                     there, promised nor reserved"
-                )
-            }
+            Why::Pids { need, have } => f.write_str(&short_of_pids(*need, *have)),
             Why::Disk { of, need, have } => {
                 let (need, have) = apart(*need, *have);
                 write!(f, "{have} is free on the disk of {of}, below the disk_floor of {need}")
@@ -145,12 +139,7 @@ impl fmt::Display for Why {
             Why::Starts { have, limit } => {
                 write!(f, "max_starts is reached: {have} of {limit} under way")
             }
-            Why::SlowStarts { have, limit, strain } => {
-                write!(
-                    f,
-                    "starts take {strain} of the time of one alone, so fewer may be at once: {have} of {limit} under way"
-                )
-            }
+            Why::StartPace { have, limit, strain } => f.write_str(&paced(*have, *limit, *strain)),
             Why::UnderPressure { shortage, .. } => write!(f, "the host is short of memory: {shortage}"),
             Why::CpuPressure { stalled, have, limit } => {
                 write!(
@@ -173,6 +162,20 @@ impl fmt::Display for Why {
             Why::NotRecorded(why) => write!(f, "records cannot be written: {why}"),
         }
     }
+}
+
+fn short_of_pids(need: u64, have: u64) -> String {
+    format!(
+        "one more may make {need} processes and threads, and {have} of what the kernel can have are neither there, \
+         promised nor reserved"
+    )
+}
+
+fn paced(have: u32, limit: u32, strain: Permille) -> String {
+    format!(
+        "no more starts at once than this host has shown to make: {have} of {limit} under way, and the last took {strain} \
+         of the time of one alone"
+    )
 }
 
 /// Two sizes that differ, so finely that they look it.

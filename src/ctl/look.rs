@@ -77,27 +77,12 @@ pub(super) fn host(host: &HostBody) -> String {
     );
     say("pressure", format!("{} for {}", host.pressure_level, millis(host.pressure_level_ms)));
     say("ceiling", ceiling(host));
-    say(
-        "pids",
-        figure(&host.pids, |pids| {
-            let (there, most, ours) = (pids.there, pids.most, pids.in_containers);
-            format!("{there} of {most}, {ours} in containers; {} of {} promised", pids.promised, pids.limit)
-        }),
-    );
+    say("pids", pids(host));
     say(
         "disk",
         format!("{} for the engine, {} for our state", disk(&host.engine_disk), disk(&host.state_disk)),
     );
-    say(
-        "starts",
-        match host.starting_limit < host.max_starts {
-            true => format!(
-                "{} of {} under way, max_starts is {} and starts are slow",
-                host.starting, host.starting_limit, host.max_starts
-            ),
-            false => format!("{} of {} under way", host.starting, host.max_starts),
-        },
-    );
+    say("starts", starts(host));
     if let Some(drain) = &host.drain {
         let what = match (drain.instances, drain.leases) {
             (0, _) => "nothing is left; `stokerctl undrain` takes work again".into(),
@@ -110,6 +95,23 @@ pub(super) fn host(host: &HostBody) -> String {
         say("drain", what);
     }
     text
+}
+
+/// Processes and threads.
+fn pids(host: &HostBody) -> String {
+    figure(&host.pids, |pids| {
+        let (there, most, ours) = (pids.there, pids.most, pids.in_containers);
+        format!("{there} of {most}, {ours} in containers; {} of {} promised", pids.promised, pids.limit)
+    })
+}
+
+/// Cold starts under way, and how many may be.
+fn starts(host: &HostBody) -> String {
+    let under_way = format!("{} of {} under way", host.starting, host.starting_limit);
+    match host.starting_limit < host.max_starts {
+        true => format!("{under_way}; up to {} where that does not make them slow", host.max_starts),
+        false => under_way,
+    }
 }
 
 /// How much of a disk is free.

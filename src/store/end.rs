@@ -164,7 +164,7 @@ enum WhyText {
         have: u32,
         limit: u32,
     },
-    SlowStarts {
+    StartPace {
         have: u32,
         limit: u32,
         #[serde(with = "share")]

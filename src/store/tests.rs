@@ -14,7 +14,7 @@ use crate::control::message::{
     PeakWeight, Process, Record, Scope, TaskId, TaskRecord, Tenant, Why,
 };
 use crate::profile::{ClassName, Kind, OnPressure, PoolName};
-use crate::quantity::{Bytes, Instant, MilliCpu};
+use crate::quantity::{Bytes, Instant, MilliCpu, Permille};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -98,7 +98,7 @@ fn ends() -> Vec<End> {
         Why::TenantLimit { have: 3, limit },
         Why::HeldBack { have: 1, held: 1 },
         Why::Starts { have: 3, limit },
-        Why::SlowStarts { have: 3, limit, strain: Permille::new(2500) },
+        Why::StartPace { have: 3, limit, strain: Permille::new(2500) },
         Why::Backoff { failures: 2, last: "boom".into(), until: at(9) },
         Why::NoTelemetry("?".into()),
         Why::EngineUnreachable("away".into()),
@@ -303,7 +303,7 @@ fn the_words_of_a_version_are_these() {
     by_caller or caller_gone
     first_use, idle, runtime
     drain, host_lost, pool_removed, pressure
-    queue_full, wait_expired, host_draining, pool_draining, pool_removed, never_fits, memory_promised, memory_available, cpu, max_instances, tenant_limit, held_back, starts, backoff, no_telemetry, engine_unreachable, not_recorded, under_pressure, cpu_pressure, recovering
+    queue_full, wait_expired, host_draining, pool_draining, pool_removed, never_fits, memory_promised, memory_available, cpu, pids, disk, inodes, max_instances, tenant_limit, held_back, starts, backoff, no_telemetry, engine_unreachable, not_recorded, under_pressure, cpu_pressure, recovering, start_pace
     ");
     assert_eq!(super::file::MIGRATIONS.len(), 3);
 }

@@ -311,9 +311,11 @@ impl Stage {
 
     fn look(&mut self, stamp: Option<Instant>) {
         let unread = stoker::control::message::Unread;
+        let used =
+            self.rest.get("used").map_or(MilliCpu::new(0), |text| MilliCpu::parse(text).expect("cores"));
         let instances = self.held.iter().map(|(id, held)| {
             let memory = held.ok_or_else(|| unread("cannot be read".into()));
-            (*id, InstanceUse { memory, cpu: Ok(MilliCpu::new(0)) })
+            (*id, InstanceUse { memory, cpu: Ok(used) })
         });
         let still = Permille::new(0);
         let share = |name| self.rest.get(name).map_or(still, |text| Permille::parse(text).expect("a share"));
@@ -342,7 +344,7 @@ impl Stage {
             } else {
                 Ok(share("stalled"))
             },
-            tasks: self.tasks().ok_or_else(|| unread("cannot be read".into())),
+            pids: self.pids().ok_or_else(|| unread("cannot be read".into())),
             engine_disk: self.disk("disk").ok_or_else(|| unread("cannot be read".into())),
             state_disk: self.disk("state").ok_or_else(|| unread("cannot be read".into())),
             reclaims: self.rest.get("reclaims").is_some_and(|word| word == "yes"),

@@ -7,7 +7,7 @@ use super::{
     LeaseId, Pressure, PressureView, SliceMemory, TaskId, Tenant, Why,
 };
 use crate::profile::{ClassName, Kind, PoolName};
-use crate::quantity::{Bytes, Instant};
+use crate::quantity::{Bytes, Instant, MilliCpu};
 
 /// A lease as callers see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -180,6 +180,8 @@ pub struct PoolView {
     pub lives: u32,
     /// `memory_expect`: what is declared.
     pub memory_expect: Bytes,
+    /// What one of them is expected to use of the processors: `cpus_expect`, or what was measured where that is more.
+    pub cpu_expected: MilliCpu,
     /// What its instances are counted with.
     pub promised: Bytes,
     /// The drain it is under.

@@ -124,8 +124,8 @@ pub enum Why {
         /// `max_starts`.
         limit: u32,
     },
-    /// Starts take much longer than one alone, so that fewer at once are enough.
-    SlowStarts {
+    /// More at once than the host has shown to make without each taking much longer than one alone.
+    StartPace {
         /// Under way.
         have: u32,
         /// How many may be now; `max_starts` is more.

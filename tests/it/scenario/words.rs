@@ -3,6 +3,7 @@
 //! ```text
 //! engine up | engine down WHY
 //! sample [memory=TOTAL/AVAILABLE] [cores=N] [i1=HELD]… [residual=SIZE|?] [stalled=SHARE|?] [busy=SHARE]
+//!        [used=CORES]                                      by each instance
 //!        [pids=MOST/THERE] [disk=FREE] [inodes=FREE] [state=FREE]      of 100 GiB each, and 1000 inodes
 //!        [reclaims=yes|no]                                 `?` for what cannot be read
 //! no samples | show events | show records | pass
@@ -132,7 +133,8 @@ fn sample(figures: &[&str]) -> Result<Said, Wrong> {
                 cores = Some(Ok(MilliCpu::parse(count).map_err(|wrong| wrong.to_string())?));
             }
             (
-                name @ ("residual" | "stalled" | "busy" | "reclaims" | "pids" | "disk" | "inodes" | "state"),
+                name @ ("residual" | "stalled" | "busy" | "reclaims" | "used" | "pids" | "disk" | "inodes"
+                | "state"),
                 value,
             ) => {
                 rest.insert(name.to_owned(), value.to_owned());

@@ -14,8 +14,9 @@ const BROWSER: &str = "[pool.p]\nkind = \"browser\"\nimage = \"i\"\n";
 pub(in crate::profile) const FULL: &str = r#"
 [host]
 name = "b07.example"
-reserve = { memory = "4GiB", cpu = "1.5" }
+reserve = { memory = "4GiB", cpu = "1.5", pids = "40%" }
 floor = "3%"
+disk_floor = "20GiB"
 cpu_overcommit = "250%"
 max_starts = 4
 
@@ -33,6 +34,7 @@ env = { LANG = "C.UTF-8", _A1 = "" }
 memory_max = "2GiB"
 memory_expect = "450MiB"
 cpus = "0.5"
+cpus_expect = "0.25"
 pids = 2048
 nofile = 4096
 shm = "512MiB"
@@ -232,7 +234,7 @@ const SHAPES: &[Case] = &[
     (
         "[host]\nlisten = \"x\"",
         "5:1 host.listen",
-        "there is no such key // the keys known here are name, reserve, floor, cpu_overcommit, max_starts",
+        "there is no such key // the keys known here are name, reserve, floor, disk_floor, cpu_overcommit, max_starts",
     ),
     ("[[pool.q]]", "4:1 pool.q", "expected a table, such as [pool.chromium], found a list"),
     (
