@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 
 use super::wire::{LeaseBody, MistakeBody};
-use crate::control::message::{LeaseState, Refusal, Why};
+use crate::control::message::{LeaseState, LeaseView, Refusal, Why};
 use crate::profile::Reported;
 
 /// Names that begin alike are more likely meant than ones that are merely as long (0 to 1, by Jaro-Winkler).
@@ -214,24 +214,24 @@ impl From<Refusal> for Problem {
                 let title = "there is no such lease";
                 Problem::new(StatusCode::NOT_FOUND, "no_such_lease", title, detail)
             }
-            Refusal::NotExecuting(view) => {
-                let body = LeaseBody::from(&*view);
-                let (status, detail) = match &view.state {
-                    LeaseState::Ended { end, .. } => {
-                        (StatusCode::GONE, format!("it is {}: {end}", body.state))
-                    }
-                    LeaseState::Queued { .. } | LeaseState::Executing { .. } => {
-                        (StatusCode::CONFLICT, format!("it is {} and has no instance yet", body.state))
-                    }
-                };
-                Problem {
-                    lease: Some(body.id),
-                    pool: Some(body.pool),
-                    state: Some(body.state),
-                    ..Problem::new(status, "not_executing", "the lease has no instance", detail)
-                }
-            }
+            Refusal::NotExecuting(view) => not_executing(&view),
         }
+    }
+}
+
+fn not_executing(view: &LeaseView) -> Problem {
+    let body = LeaseBody::from(view);
+    let (status, detail) = match &view.state {
+        LeaseState::Ended { end, .. } => (StatusCode::GONE, format!("it is {}: {end}", body.state)),
+        LeaseState::Queued { .. } | LeaseState::Executing { .. } => {
+            (StatusCode::CONFLICT, format!("it is {} and has no instance yet", body.state))
+        }
+    };
+    Problem {
+        lease: Some(body.id),
+        pool: Some(body.pool),
+        state: Some(body.state),
+        ..Problem::new(status, "not_executing", "the lease has no instance", detail)
     }
 }
 

@@ -141,13 +141,7 @@ impl fmt::Display for Why {
             }
             Why::StartPace { have, limit, strain } => f.write_str(&paced(*have, *limit, *strain)),
             Why::UnderPressure { shortage, .. } => write!(f, "the host is short of memory: {shortage}"),
-            Why::CpuPressure { stalled, have, limit } => {
-                write!(
-                    f,
-                    "some task waited for a processor {stalled} of the last 10s, so fewer starts may be: {have} of \
-                     {limit} under way"
-                )
-            }
+            Why::CpuPressure { stalled, have, limit } => f.write_str(&busy(*stalled, *have, *limit)),
             Why::Recovering { have, limit } => {
                 write!(
                     f,
@@ -168,6 +162,12 @@ fn short_of_pids(need: u64, have: u64) -> String {
     format!(
         "one more may make {need} processes and threads, and {have} of what the kernel can have are neither there, \
          promised nor reserved"
+    )
+}
+
+fn busy(stalled: Permille, have: u32, limit: u32) -> String {
+    format!(
+        "some task waited for a processor {stalled} of the last 10s, so fewer starts may be: {have} of {limit} under way"
     )
 }
 
