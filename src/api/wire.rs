@@ -142,7 +142,7 @@ pub struct PoolBody {
     pub memory_expect_bytes: u64,
     /// What one instance is expected to use of the processors: `cpus_expect`, or, where that is more, what those that work
     /// do not exceed in nineteen of twenty looks.
-    pub cpu_expected_millis: u64,
+    pub cpus_millis: u64,
     /// What its instances are counted with.
     pub promised_bytes: u64,
     /// The drain it is under.
@@ -290,7 +290,7 @@ impl From<&PoolView> for PoolBody {
             envelope_bytes: view.envelope.get(),
             envelope_lives: view.lives,
             memory_expect_bytes: view.memory_expect.get(),
-            cpu_expected_millis: view.cpu_expected.get(),
+            cpus_millis: view.cpu_expected.get(),
             promised_bytes: view.promised.get(),
             drain: view.drain.as_ref().map(|drain| drain_answer(drain, view.seen_at)),
             blocked_by: view.blocked_by.as_ref().map(LimitBody::from),

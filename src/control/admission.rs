@@ -23,7 +23,7 @@ use super::pace::Pace;
 use super::pool::Pool;
 use super::queue;
 use super::words::Figures;
-use crate::profile::{Class, ClassName, HostProfile};
+use crate::profile::{Class, ClassName, Host, HostProfile};
 use crate::quantity::{Bytes, Instant};
 
 /// Who asks.
@@ -84,7 +84,9 @@ pub(super) fn startable(asked: &Asked<'_>) -> u32 {
         return 0;
     };
     // These are no matter of how many.
-    if OF_POOL.iter().chain(&OF_DISKS).any(|limit| limit(asked).objection.is_some()) {
+    if OF_POOL.iter().any(|limit| limit(asked).objection.is_some())
+        || disk_trouble(&profile.host, belief, *now).is_some()
+    {
         return 0;
     }
     let promised = asked.promised();
@@ -188,17 +190,48 @@ const OF_HOST: [fn(&Asked<'_>) -> Limit; 7] = [
 ];
 
 /// Whether the host's disks have room, for however many.
-const OF_DISKS: [fn(&Asked<'_>) -> Limit; 2] = [
-    |asked| {
-        asked.disk("disk", |of, disk, (need, _)| (Why::Disk { of, need, have: disk.free }, disk.free < need))
+const OF_DISKS: [fn(&Host, &Belief, Instant) -> Limit; 2] = [
+    |host, belief, now| {
+        disk("disk", (host, belief, now), |of, disk, (need, _)| {
+            (Why::Disk { of, need, have: disk.free }, disk.free < need)
+        })
     },
-    |asked| {
-        asked.disk("disk_inodes", |of, disk, (_, need)| {
+    |host, belief, now| {
+        disk("disk_inodes", (host, belief, now), |of, disk, (_, need)| {
             let have = disk.inodes.map_or(0, |inodes| inodes.free);
             (Why::Inodes { of, need, have }, have < need)
         })
     },
 ];
+
+/// A test of each disk, with what of it must be free: the first that fails, else the one with the least to spare. Where nothing
+/// must be free nobody needs to know.
+fn disk(
+    name: &'static str,
+    (host, belief, now): (&Host, &Belief, Instant),
+    test: impl Fn(DiskOf, &Disk, (Bytes, u64)) -> (Why, bool),
+) -> Limit {
+    if host.disk_floor.is_nothing() {
+        return Limit::plain(name, None);
+    }
+    let disks = [(DiskOf::Engine, &belief.engine_disk), (DiskOf::State, &belief.state_disk)];
+    let [first, second] = disks.map(|(of, disk)| match disk.reading(now).known() {
+        Ok(disk) => {
+            let (why, reached) = test(of, disk, budget::disk_floor(host, disk));
+            Limit::of(why, reached)
+        }
+        Err(why) => Limit::plain(name, Some(Why::NoTelemetry(format!("disk of {of}: {why}")))),
+    });
+    let spare = |limit: &Limit| limit.figures.map_or(u64::MAX, |its| its.have.saturating_sub(its.need));
+    let second_is_tighter =
+        first.objection.is_none() && (second.objection.is_some() || spare(&second) < spare(&first));
+    if second_is_tighter { second } else { first }
+}
+
+/// Which disk keeps everything from being started, if one does.
+pub(super) fn disk_trouble(host: &Host, belief: &Belief, now: Instant) -> Option<Why> {
+    OF_DISKS.iter().find_map(|limit| limit(host, belief, now).objection)
+}
 
 impl Limit {
     /// One without numbers.
@@ -215,7 +248,8 @@ impl Limit {
 impl Asked<'_> {
     /// All limits, in the order in which an operator would want to hear of them.
     pub(super) fn limits(&self) -> impl Iterator<Item = Limit> {
-        OF_POOL.iter().chain(&OF_HOST).chain(&OF_DISKS).map(|limit| limit(self))
+        let disks = OF_DISKS.iter().map(|limit| limit(&self.profile.host, self.belief, self.now));
+        OF_POOL.iter().chain(&OF_HOST).map(|limit| limit(self)).chain(disks)
     }
 
     /// The first thing that keeps it back.
@@ -281,30 +315,6 @@ impl Asked<'_> {
         let need = u64::from(self.pool.spec.template.pids).saturating_add(self.ahead.pids);
         let have = budget::unpromised_pids(&self.profile.host, pids, self.promised());
         Limit::of(Why::Pids { need, have }, need > have)
-    }
-
-    /// A test of each disk, with what of it must be free: the first that fails, else the one with the least to spare. Where
-    /// nothing must be free nobody needs to know.
-    fn disk(&self, name: &'static str, test: impl Fn(DiskOf, &Disk, (Bytes, u64)) -> (Why, bool)) -> Limit {
-        let Asked { belief, profile, now, .. } = self;
-        if profile.host.disk_floor.is_nothing() {
-            return Limit::plain(name, None);
-        }
-        let looked =
-            [(DiskOf::Engine, &belief.engine_disk), (DiskOf::State, &belief.state_disk)].map(|(of, disk)| {
-                match disk.reading(*now).known() {
-                    Ok(disk) => {
-                        let (why, reached) = test(of, disk, budget::disk_floor(&profile.host, disk));
-                        Limit { name, ..Limit::of(why, reached) }
-                    }
-                    Err(why) => Limit::plain(name, Some(Why::NoTelemetry(format!("disk of {of}: {why}")))),
-                }
-            });
-        let spare = |limit: &Limit| limit.figures.map_or(u64::MAX, |its| its.have.saturating_sub(its.need));
-        let [first, second] = looked;
-        let second_is_tighter =
-            first.objection.is_none() && (second.objection.is_some() || spare(&second) < spare(&first));
-        if second_is_tighter { second } else { first }
     }
 }
 

@@ -125,6 +125,8 @@ pub(super) struct Belief {
     pub(super) engine: Engine,
     /// Whether the journal was told that memory is known.
     pub(super) told_known: bool,
+    /// Whether the journal was told that a disk is nearly full.
+    pub(super) told_disk: bool,
     /// Whether the journal was told that the engine does not answer.
     pub(super) told_lost: bool,
 }
@@ -145,6 +147,7 @@ impl Belief {
             gauge: Gauge::default(),
             engine: Engine::Unreachable("not asked yet".into()),
             told_known: true,
+            told_disk: false,
             told_lost: false,
         }
     }

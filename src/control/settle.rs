@@ -7,7 +7,7 @@
 use std::cell::OnceCell;
 
 use super::Controller;
-use super::admission::Asked;
+use super::admission::{self, Asked};
 use super::budget::Promised;
 use super::envelope::Share;
 use super::host::UNKNOWN_AFTER;
@@ -25,6 +25,7 @@ impl Controller {
             self.fire(timer);
         }
         self.watch_telemetry();
+        self.watch_disks();
         self.watch_ceilings();
         self.serve_all();
         self.plan_stock();
@@ -146,6 +147,25 @@ impl Controller {
                 self.tell(What::TelemetryBack, None, None);
             }
             (Some(_), false) | (None, true) => {}
+        }
+    }
+
+    /// Says when a disk becomes too full, and when it is so no more. One that cannot be read says neither.
+    fn watch_disks(&mut self) {
+        let low = match admission::disk_trouble(&self.profile.host, &self.belief, self.now) {
+            Some(Why::NoTelemetry(_)) => return,
+            low => low,
+        };
+        match (low, self.belief.told_disk) {
+            (Some(why), false) => {
+                self.belief.told_disk = true;
+                self.tell(What::DiskLow(why), None, None);
+            }
+            (None, true) => {
+                self.belief.told_disk = false;
+                self.tell(What::DiskRoom, None, None);
+            }
+            (Some(_), true) | (None, false) => {}
         }
     }
 

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::Controller;
+use super::admission;
 use super::budget;
 use super::drain::Drain;
 use super::lease::{Lease, State};
@@ -41,7 +42,10 @@ impl Controller {
         let memory = self.belief.memory.reading(self.now);
         // Before the first look nothing is wrong yet.
         let tried = !self.belief.memory.never_tried();
-        memory.known().err().filter(|_| tried).map(|why| Why::NoTelemetry(why.to_owned()))
+        let unknown = memory.known().err().filter(|_| tried).map(|why| Why::NoTelemetry(why.to_owned()));
+        let disk = || admission::disk_trouble(&self.profile.host, &self.belief, self.now);
+        // One that is not known yet is looked at with the engine's first word.
+        unknown.or_else(|| disk().filter(|why| !matches!(why, Why::NoTelemetry(_))))
     }
 
     pub(super) fn view_lease(&self, lease: &Lease) -> LeaseView {

@@ -431,6 +431,8 @@ impl fmt::Display for What {
             }
             What::TelemetryLost(why) => write!(f, "the host's memory is not known, starting nothing: {why}"),
             What::TelemetryBack => write!(f, "the host's memory is known"),
+            What::DiskLow(why) => write!(f, "{why}, starting nothing"),
+            What::DiskRoom => write!(f, "the disks have room"),
             What::Pressure(before, now) => {
                 write!(f, "memory pressure is {}, was {}: {now}", now.level.code(), before.code())
             }

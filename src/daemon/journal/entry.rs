@@ -105,6 +105,7 @@ fn is_trouble(what: &What) -> bool {
         | What::InstanceStuck(..)
         | What::EngineLost(_)
         | What::TelemetryLost(_)
+        | What::DiskLow(_)
         | What::ReliefEnds(..)
         | What::CeilingsRefused(_)
         | What::StoreLost(_)
@@ -134,6 +135,7 @@ fn is_trouble(what: &What) -> bool {
         | What::StoreBack
         | What::Recovered { .. }
         | What::TelemetryBack
+        | What::DiskRoom
         | What::ReliefAsks(..)
         | What::CeilingsStand(_) => false,
     }
@@ -163,6 +165,8 @@ fn state_and_reason(what: &What) -> (&'static str, Option<&'static str>) {
         What::EngineLost(_) => ("engine_unreachable", None),
         What::TelemetryLost(_) => ("telemetry_unknown", None),
         What::TelemetryBack => ("telemetry_known", None),
+        What::DiskLow(why) => ("disk_low", Some(why.code())),
+        What::DiskRoom => ("disk_room", None),
         What::Pressure(before, now) => (now.level.code(), Some(before.code())),
         What::ReliefAsks(..) => ("relief", Some("reclaim")),
         What::ReliefEnds(victim, _) => ("relief", Some(victim.tier.code())),
@@ -199,7 +203,9 @@ impl Numbers {
             What::LeaseGranted(waited) => Numbers { waited: Some(*waited), ..none },
             What::InstanceStuck(_, tries) => Numbers { count: Some(u64::from(*tries)), ..none },
             What::ProfileReloaded(changes) => Numbers { count: Some(u64::from(*changes)), ..none },
-            What::RequestRefused(why) | What::LeaseEnded(End::Refused(why)) => Numbers::of_limit(why),
+            What::RequestRefused(why) | What::LeaseEnded(End::Refused(why)) | What::DiskLow(why) => {
+                Numbers::of_limit(why)
+            }
             What::LeaseEnded(End::Failed(Failure::Died(Exit { code })))
             | What::InstanceStartFailed(
                 StartFailure::Died(Exit { code }) | StartFailure::DiedYoung(Exit { code }),
@@ -231,6 +237,7 @@ impl Numbers {
             | What::StoreBack
             | What::Recovered { .. }
             | What::TelemetryBack
+            | What::DiskRoom
             | What::CeilingsStand(_)
             | What::CeilingsRefused(_) => none,
         }
