@@ -277,6 +277,7 @@ fn status_of(why: &Why) -> StatusCode {
         | Why::Disk { .. }
         | Why::Inodes { .. }
         | Why::MaxInstances { .. }
+        | Why::InstanceHours { .. }
         | Why::HeldBack { .. }
         | Why::Starts { .. }
         | Why::UnderPressure { .. }
@@ -305,6 +306,7 @@ fn title_of(why: &Why) -> &'static str {
         Why::Pids { .. } => "the host has no room for its processes",
         Why::Disk { .. } | Why::Inodes { .. } => "a disk of the host is nearly full",
         Why::MaxInstances { .. } => "the pool is at its ceiling",
+        Why::InstanceHours { .. } => "the pool's hours are used up",
         Why::UnderPressure { .. } => "the host is short of memory",
         Why::CpuPressure { .. } | Why::Recovering { .. } | Why::StartPace { .. } | Why::Starts { .. } => {
             "too many starts are under way"

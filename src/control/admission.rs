@@ -149,7 +149,7 @@ pub(super) struct Limit {
 }
 
 /// What keeps a pool from starting any, and the pressure on all.
-const OF_POOL: [fn(&Asked<'_>) -> Limit; 5] = [
+const OF_POOL: [fn(&Asked<'_>) -> Limit; 6] = [
     |asked| Limit::plain("not_recorded", asked.unwritten.map(|why| Why::NotRecorded(why.to_owned()))),
     |asked| {
         let Engine::Unreachable(why) = &asked.belief.engine else {
@@ -164,6 +164,11 @@ const OF_POOL: [fn(&Asked<'_>) -> Limit; 5] = [
     |asked| {
         let (have, limit) = (asked.pool.total(), asked.pool.spec.max_instances);
         Limit::of(Why::MaxInstances { have, limit }, have >= limit)
+    },
+    |asked| {
+        let Asked { pool, now, .. } = asked;
+        let limit = pool.spec.max_instance_hours.map(|budget| pool.hours.limit(*now, budget));
+        limit.map_or(Limit::plain("max_instance_hours", None), |(why, reached)| Limit::of(why, reached))
     },
     |asked| Limit::plain("under_pressure", asked.belief.gauge.objection(asked.now)),
 ];
@@ -334,6 +339,7 @@ impl Why {
             | Why::TenantLimit { .. }
             | Why::HeldBack { .. }
             | Why::MaxInstances { .. }
+            | Why::InstanceHours { .. }
             | Why::Starts { .. }
             | Why::StartPace { .. }
             | Why::Backoff { .. }

@@ -59,6 +59,7 @@ impl Ends {
             | Why::Disk { .. }
             | Why::Inodes { .. } => LONGEST,
             Why::UnderPressure { until, .. } => until.since(now),
+            Why::InstanceHours { returns_in, .. } => *returns_in,
             // The store tries again each second.
             Why::NotRecorded(_) => STORE_AGAIN,
             Why::Backoff { until, .. } => self.pace(now, queued, start).max(until.since(now)),

@@ -61,6 +61,7 @@ impl Made {
             miss_target: Permille::new(1000),
             warm: Warm { min: 0, max: 0, max_age: Duration::ZERO, keep: Duration::ZERO },
             max_instances: 0,
+            max_instance_hours: None,
             deadlines: Deadlines {
                 start_timeout: Duration::ZERO,
                 first_use_timeout: Duration::ZERO,

@@ -34,6 +34,7 @@ mod envelope;
 mod explain;
 mod fortune;
 mod host;
+mod hours;
 mod lease;
 mod made;
 pub mod message;
@@ -155,6 +156,7 @@ impl Controller {
     /// As [`Controller::handle`], for who looks at [`Controller::check`] itself.
     pub(crate) fn step(&mut self, now: Instant, input: Input) {
         self.now = now.max(self.now);
+        self.pools.values_mut().for_each(|pool| pool.add_hours(self.now));
         match input {
             Input::Tick => {}
             Input::Sample(sample) => self.take_sample(*sample),

@@ -30,6 +30,7 @@ use super::drain::Drain;
 use super::envelope::{Busy, Expected, Learned, Share, Taught};
 use super::fortune::Fortune;
 use super::host::Figure;
+use super::hours::Hours;
 use super::message::{ClassTally, InstanceId, LeaseId, PoolTally, Process, StopReason, Tenant, Why};
 use super::pace::Alone;
 use super::queue::{Place, Queue};
@@ -75,6 +76,8 @@ pub(super) struct Pool {
     pub(super) busy: Busy,
     /// What one instance of the newest template is expected to use of them.
     pub(super) cpu_expected: MilliCpu,
+    /// How long its instances were there.
+    pub(super) hours: Hours,
     /// When its leases ended lately, for the estimate of when to come back.
     pub(super) ends: Ends,
     /// How long the last start took that came to something.
@@ -191,6 +194,7 @@ impl Pool {
             held: Held::default(),
             kept_since: None,
             fortune: Fortune::default(),
+            hours: Hours::default(),
             ends: Ends::default(),
             last_start: None,
             alone: Alone::default(),
@@ -397,6 +401,11 @@ impl Pool {
         if works {
             self.busy.note(now, used);
         }
+    }
+
+    /// Its instances were there until now.
+    pub(super) fn add_hours(&mut self, now: Instant) {
+        self.hours.add(now, self.total(), self.spec.max_instance_hours);
     }
 
     /// The most of what is declared and what was measured.

@@ -27,6 +27,7 @@ impl Why {
     pub const fn code(&self) -> &'static str {
         match self {
             Why::QueueFull { .. } => "queue_full",
+            Why::InstanceHours { .. } => "max_instance_hours",
             Why::TenantLimit { .. } => "tenant_limit",
             Why::HeldBack { .. } => "held_back",
             Why::WaitExpired { .. } => "wait_expired",
@@ -67,6 +68,9 @@ impl Why {
             Why::QueueFull { queued, limit } => of(u64::from(*queued) + 1, u64::from(*limit), "requests"),
             Why::TenantLimit { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "leases"),
             Why::HeldBack { have, held } => of(u64::from(*held) + 1, u64::from(*have), "slots"),
+            Why::InstanceHours { used, most, .. } => {
+                of(used.as_secs() / 60 + 1, most.as_secs() / 60, "instance-minutes")
+            }
             Why::MaxInstances { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "instances"),
             Why::UnderPressure { shortage, .. } => {
                 of(shortage.floor.get(), shortage.available.get(), "bytes")
@@ -135,6 +139,10 @@ impl fmt::Display for Why {
             }
             Why::MaxInstances { have, limit } => {
                 write!(f, "max_instances is reached: {have} of {limit}, those being stopped included")
+            }
+            Why::InstanceHours { used, most, per, returns_in } => {
+                let [used, most, per, again] = [used, most, per, returns_in].map(|time| show_duration(*time));
+                write!(f, "instances were there for {used} of {most} in {per}, and there is room in {again}")
             }
             Why::Starts { have, limit } => {
                 write!(f, "max_starts is reached: {have} of {limit} under way")

@@ -207,6 +207,9 @@ impl List {
         self.add("warm.max_age", Some(text(&spell_time(warm.max_age))));
         self.add("warm.keep", Some(text(&spell_time(warm.keep))));
         self.add("max_instances", Some(pool.max_instances.to_string()));
+        let budget = pool.max_instance_hours;
+        self.add("max_instance_hours.hours", budget.map(|budget| budget.hours.to_string()));
+        self.add("max_instance_hours.per", budget.map(|budget| text(&spell_time(budget.per))));
         self.add("start_timeout", Some(text(&spell_time(deadlines.start_timeout))));
         self.add("first_use_timeout", Some(text(&spell_time(deadlines.first_use_timeout))));
         self.add("idle_timeout", Some(text(&spell_time(deadlines.idle_timeout))));

@@ -213,6 +213,8 @@ pub struct Pool {
     pub warm: Warm,
     /// The operator's ceiling on instances in any state.
     pub max_instances: u32,
+    /// The operator's ceiling on how long they may be there together; `None` means as long as they like.
+    pub max_instance_hours: Option<InstanceHours>,
     /// The deadlines of its instances and leases.
     pub deadlines: Deadlines,
     /// Whether what its instances write goes to the journal, too.
@@ -253,6 +255,15 @@ pub struct PoolClass {
     pub guaranteed: u32,
     /// How often it has its turn beside others, where they take turns; in thousandths.
     pub weight: u32,
+}
+
+/// A budget of time: `max_instance_hours = { hours, per }` of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InstanceHours {
+    /// Hours that instances may be there, added up over all of them...
+    pub hours: u32,
+    /// ...within this time.
+    pub per: Duration,
 }
 
 /// What becomes of a pool's leases when the host is short of memory.

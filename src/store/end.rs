@@ -127,6 +127,12 @@ enum WhyText {
         have: u32,
         limit: u32,
     },
+    InstanceHours {
+        used: Duration,
+        most: Duration,
+        per: Duration,
+        returns_in: Duration,
+    },
     TenantLimit {
         have: u32,
         limit: u32,

@@ -129,6 +129,11 @@ pub(super) struct EnvelopeText {
     at_ns: u64,
     /// Tenant, bucket, and the weights of whole and of cut lives.
     weights: Vec<(Option<String>, u8, u64, u64)>,
+    /// Beginning and length.
+    #[serde(default)]
+    hours: Vec<(u64, Duration)>,
+    #[serde(default)]
+    hours_until_ns: u64,
 }
 
 /// The columns of a lease that are there for people, and for finding what must not be lent again.
@@ -379,10 +384,13 @@ impl EnvelopeText {
             lives: record.lives,
             at_ns: record.at.as_nanos(),
             weights: weights.collect(),
+            hours: record.hours.iter().map(|(at, used)| (at.as_nanos(), *used)).collect(),
+            hours_until_ns: record.hours_until.as_nanos(),
         }
     }
 
     pub(super) fn record(self, pool: &str, written: &Moment, now: &Moment) -> EnvelopeRecord {
+        let time = |nanos| written.carry(Instant::from_nanos(nanos), now);
         let weights = self.weights.into_iter().map(|(tenant, bucket, whole, cut)| {
             let tenant = tenant.map(|name| Tenant(name.into()));
             PeakWeight { tenant, bucket, whole, cut }
@@ -392,8 +400,10 @@ impl EnvelopeText {
             usual: Bytes::new(self.usual),
             former: Bytes::new(self.former),
             lives: self.lives,
-            at: written.carry(Instant::from_nanos(self.at_ns), now),
+            at: time(self.at_ns),
             weights: weights.collect(),
+            hours: self.hours.into_iter().map(|(at, used)| (time(at), used)).collect(),
+            hours_until: time(self.hours_until_ns),
         }
     }
 }

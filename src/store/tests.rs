@@ -95,6 +95,7 @@ fn ends() -> Vec<End> {
         Why::Disk { of: DiskOf::Engine, need, have },
         Why::Inodes { of: DiskOf::State, need: 2, have: 1 },
         Why::MaxInstances { have: 3, limit },
+        Why::InstanceHours { used: SECOND, most: SECOND, per: SECOND, returns_in: SECOND },
         Why::TenantLimit { have: 3, limit },
         Why::HeldBack { have: 1, held: 1 },
         Why::Starts { have: 3, limit },
@@ -173,6 +174,8 @@ fn what_is_written_is_read_again() {
             PeakWeight { tenant: None, bucket: 3, whole: 5, cut: 0 },
             PeakWeight { tenant: Some(Tenant("ann".into())), bucket: 63, whole: 0, cut: 6 },
         ],
+        hours: vec![(at(1), SECOND * 9), (at(2), SECOND)],
+        hours_until: at(3),
     };
     let records = records.chain([Record::Envelope(envelope.clone())]);
     store.write(&batch(records), &now()).unwrap();
@@ -303,7 +306,7 @@ fn the_words_of_a_version_are_these() {
     by_caller or caller_gone
     first_use, idle, runtime
     drain, host_lost, pool_removed, pressure
-    queue_full, wait_expired, host_draining, pool_draining, pool_removed, never_fits, memory_promised, memory_available, cpu, pids, disk, inodes, max_instances, tenant_limit, held_back, starts, backoff, no_telemetry, engine_unreachable, not_recorded, under_pressure, cpu_pressure, recovering, start_pace
+    queue_full, wait_expired, host_draining, pool_draining, pool_removed, never_fits, memory_promised, memory_available, cpu, pids, disk, inodes, max_instances, instance_hours, tenant_limit, held_back, starts, backoff, no_telemetry, engine_unreachable, not_recorded, under_pressure, cpu_pressure, recovering, start_pace
     ");
     assert_eq!(super::file::MIGRATIONS.len(), 3);
 }

@@ -151,9 +151,10 @@ messages! {
         "Starts go on.";
     /// A disk is nearly full.
     DISK_LOW = "86503b6772534754933ab3f649bd67d4", "A disk is nearly full: @STOKER_REASON@",
-        "@STOKER_NEED@ @STOKER_UNIT@ must be free and @STOKER_HAVE@ are. Nothing is started until there is room, so that the\n\
-         engine and the store do not break; what runs goes on, and may write on. The message says whose disk it is.\n\
-         Look for what fills it: `docker system df`, `du -x`. How much must be free is `disk_floor` of the profile.";
+        "@STOKER_NEED@ @STOKER_UNIT@ must be free and @STOKER_HAVE@ are. Nothing is started until there is\n\
+         room, so that the engine and the store do not break; what runs goes on, and may write on. The\n\
+         message says whose disk it is. Look for what fills it: `docker system df`, `du -x`. How much must\n\
+         be free is `disk_floor` of the profile.";
     /// The disks have room again.
     DISK_ROOM = "90afe8b6b74d47a38856319c5f6c9712", "The disks have room again",
         "Starts go on.";

@@ -199,6 +199,7 @@ fn advice(view: &ExplainView) -> String {
         Some(("starts", _, limit)) if matches!(why, Why::Starts { .. }) => {
             format!("one of {limit} starts has to end, or max_starts to be raised")
         }
+        Some(("instance-minutes", ..)) => format!("{why}, or max_instance_hours is to be raised"),
         Some(("pids", lacks, _)) => format!(
             "one more slot needs {lacks} more: less pids of the pool, or more kernel.pid_max and kernel.threads-max"
         ),

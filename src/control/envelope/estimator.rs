@@ -100,8 +100,13 @@ impl Learned {
         learned
     }
 
-    /// It as it is written down.
-    pub(in crate::control) fn record(&self, pool: &PoolName, usual: Bytes) -> EnvelopeRecord {
+    /// It as it is written down, with how long instances were there.
+    pub(in crate::control) fn record(
+        &self,
+        pool: &PoolName,
+        usual: Bytes,
+        (hours, hours_until): (Vec<(Instant, Duration)>, Instant),
+    ) -> EnvelopeRecord {
         let weights = self.weights.iter().map(|((tenant, bucket), weight)| PeakWeight {
             tenant: tenant.clone(),
             bucket: *bucket,
@@ -115,6 +120,8 @@ impl Learned {
             lives: self.lives,
             at: self.at,
             weights: weights.collect(),
+            hours,
+            hours_until,
         }
     }
 

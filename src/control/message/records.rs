@@ -218,6 +218,10 @@ pub struct EnvelopeRecord {
     pub at: Instant,
     /// Where past lives peaked.
     pub weights: Vec<PeakWeight>,
+    /// How long instances were there, by the beginning of the part of the time that it was in.
+    pub hours: Vec<(Instant, Duration)>,
+    /// That is added up until then.
+    pub hours_until: Instant,
 }
 
 /// How much lives weigh that peaked alike; a life that has just ended weighs a million.

@@ -103,6 +103,17 @@ pub enum Why {
         /// `max_instances`.
         limit: u32,
     },
+    /// The operator's ceiling on how long the pool's instances may be there together.
+    InstanceHours {
+        /// How long they were, within the time.
+        used: Duration,
+        /// How long they may be.
+        most: Duration,
+        /// Within this time.
+        per: Duration,
+        /// After which time there is room again, at the earliest.
+        returns_in: Duration,
+    },
     /// The tenant has as many leases as it may.
     TenantLimit {
         /// How many it has, those that wait included.

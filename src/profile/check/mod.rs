@@ -14,7 +14,7 @@ mod shares;
 #[cfg(test)]
 pub(super) mod tests;
 
-pub(super) use pool::{MOST_INSTANCES, PROCESS_FLOOR, SHORTEST, SMALLEST_FOLDER};
+pub(super) use pool::{HOUR, MONTH, MOST_HOURS, MOST_INSTANCES, PROCESS_FLOOR, SHORTEST, SMALLEST_FOLDER};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use crate::profile::check::shape::{spell_size, spell_time};
 use crate::profile::check::{
-    DAY, MOST_CORES, MOST_INSTANCES, MOST_MEMORY, PROCESS_FLOOR, SHORTEST, SMALLEST_FOLDER,
+    DAY, HOUR, MONTH, MOST_CORES, MOST_HOURS, MOST_INSTANCES, MOST_MEMORY, PROCESS_FLOOR, SHORTEST,
+    SMALLEST_FOLDER,
 };
 use crate::quantity::{Bytes, MilliCpu, Permille};
 
@@ -461,6 +462,22 @@ pub const KEYS: &[Key] = &[
         usual: both("16"),
         meaning: "The ceiling on instances in any state, those being stopped included.",
         reason: "The default is warm.max where that is more. Docker's bridge has room for 1023.",
+    },
+    Key {
+        table: POOL,
+        name: "max_instance_hours.hours",
+        range: Range::Count(1, MOST_HOURS),
+        usual: Usual::Open("as many as there come", "200"),
+        meaning: "Hours that all instances together may be there, whatever they do, within `per`; beyond it none is started.",
+        reason: "A ceiling on what a pool may cost. What runs goes on, and what was used is remembered over a restart.",
+    },
+    Key {
+        table: POOL,
+        name: "max_instance_hours.per",
+        range: Range::Time(HOUR, MONTH),
+        usual: both("\"1d\""),
+        meaning: "The time that these hours are added up over: always the last of it, and up to a 48th more.",
+        reason: "A day is what is planned by.",
     },
     Key {
         table: POOL,

@@ -45,6 +45,7 @@ network = "bridge"
 probe = { port = 9223 }
 warm = { min = 2, max = 8, max_age = "30m" }
 max_instances = 60
+max_instance_hours = { hours = 500, per = "2d" }
 start_timeout = "30s"
 first_use_timeout = "15s"
 idle_timeout = "10m"

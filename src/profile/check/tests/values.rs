@@ -60,6 +60,8 @@ fn every_other_key_arrives() {
     max_age: 1800s
     keep: 600s }
     max_instances: 60
+    max_instance_hours: Some(InstanceHours { hours: 500
+    per: 172800s })
     deadlines: Deadlines { start_timeout: 30s
     first_use_timeout: 15s
     idle_timeout: 600s
@@ -116,6 +118,7 @@ fn defaults_of_a_browser() {
     max_age: 3600s
     keep: 600s }
     max_instances: 16
+    max_instance_hours: None
     deadlines: Deadlines { start_timeout: 60s
     first_use_timeout: 60s
     idle_timeout: 300s
@@ -162,6 +165,7 @@ fn defaults_of_a_sandbox() {
     max_age: 3600s
     keep: 600s }
     max_instances: 16
+    max_instance_hours: None
     deadlines: Deadlines { start_timeout: 60s
     first_use_timeout: 60s
     idle_timeout: 300s
