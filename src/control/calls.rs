@@ -189,6 +189,7 @@ impl Controller {
             tenant: tenant.clone(),
             task,
             asked_at: now,
+            oom_kills: 0,
             caller: (!request.asynchronous).then_some(call),
             watchers: Vec::new(),
             recorded: false,

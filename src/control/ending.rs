@@ -147,6 +147,7 @@ impl Controller {
             StopReason::Used
             | StopReason::StartFailed
             | StopReason::Died
+            | StopReason::OutOfMemory
             | StopReason::Unanswering
             | StopReason::Unknown
             | StopReason::Interrupted => Duration::ZERO,

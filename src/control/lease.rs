@@ -39,6 +39,8 @@ pub(super) struct Lease {
     /// The task that it is an attempt of.
     pub(super) task: Option<Box<TaskRecord>>,
     pub(super) asked_at: Instant,
+    /// Processes of its instance that the kernel killed for want of memory.
+    pub(super) oom_kills: u64,
     /// The call that is answered when it is granted or refused.
     pub(super) caller: Option<CallId>,
     /// Calls that are answered when it changes.
@@ -93,11 +95,26 @@ pub(super) enum State {
 impl Lease {
     /// One that was written down.
     pub(super) fn of(record: LeaseRecord, state: State) -> Lease {
-        let LeaseRecord { id, pool, kind, class, tenant, task, asked_at, limits, state: _ } = record;
+        let LeaseRecord { id, pool, kind, class, tenant, task, asked_at, oom_kills, limits, state: _ } =
+            record;
         let LimitsRecord { first_use, idle, runtime, runtime_max } = limits;
         let limits = Limits { first_use, idle, runtime, runtime_max };
         let (caller, watchers, recorded) = (None, Vec::new(), true);
-        Lease { id, pool, kind, class, tenant, task, asked_at, caller, watchers, recorded, limits, state }
+        Lease {
+            id,
+            pool,
+            kind,
+            class,
+            tenant,
+            task,
+            asked_at,
+            oom_kills,
+            caller,
+            watchers,
+            recorded,
+            limits,
+            state,
+        }
     }
 
     /// It as it is written down.
@@ -125,6 +142,7 @@ impl Lease {
             tenant: self.tenant.clone(),
             task: self.task.clone(),
             asked_at: self.asked_at,
+            oom_kills: self.oom_kills,
             limits: LimitsRecord { first_use, idle, runtime, runtime_max },
             state,
         }

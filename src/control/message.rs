@@ -10,6 +10,7 @@
 mod events;
 mod explain;
 mod names;
+mod oom;
 mod pressure;
 mod records;
 mod space;
@@ -20,6 +21,7 @@ mod why;
 pub use events::{Event, StopReason, What};
 pub use explain::{ClassDemandView, ExplainView, LimitView};
 pub use names::{CallId, InstanceId, LeaseId, TaskId, Tenant};
+pub use oom::{Kills, Oom, OomLevel};
 pub use pressure::{Ceilings, CeilingsView, Level, PressureView, Shortage, SliceMemory, Tier, Victim};
 pub use records::{
     DrainRecord, EnvelopeRecord, InstanceRecord, InstanceRecordState, LeaseRecord, LeaseRecordState,
@@ -49,6 +51,8 @@ pub enum Input {
     Tick,
     /// One look at the whole host.
     Sample(Box<Sample>),
+    /// One look at one instance alone, between two samples.
+    Looked(InstanceId, InstanceUse),
     /// One listing of all our containers.
     Listed(Listing),
     /// Whether the engine answers at all.
@@ -141,6 +145,8 @@ pub struct InstanceUse {
     pub memory: Read<Bytes>,
     /// Processor time per time, on average since the sample before.
     pub cpu: Read<MilliCpu>,
+    /// What the kernel has done to it for want of memory.
+    pub kills: Read<Kills>,
 }
 
 /// All our containers as the engine listed them.

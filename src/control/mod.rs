@@ -160,6 +160,7 @@ impl Controller {
         match input {
             Input::Tick => {}
             Input::Sample(sample) => self.take_sample(*sample),
+            Input::Looked(id, seen) => self.take_use(id, seen),
             Input::Listed(listing) => self.take_listing(&listing),
             Input::Engine(engine) => self.take_engine(engine),
             Input::Instance(id, news) => self.take_news(id, news),

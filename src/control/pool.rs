@@ -31,7 +31,9 @@ use super::envelope::{Busy, Expected, Learned, Share, Taught};
 use super::fortune::Fortune;
 use super::host::Figure;
 use super::hours::Hours;
-use super::message::{ClassTally, InstanceId, LeaseId, PoolTally, Process, StopReason, Tenant, Why};
+use super::message::{
+    ClassTally, InstanceId, Kills, LeaseId, OomLevel, PoolTally, Process, StopReason, Tenant, Why,
+};
 use super::pace::Alone;
 use super::queue::{Place, Queue};
 use super::scaling::{self, Held, Plan, Terms};
@@ -127,8 +129,12 @@ pub(super) struct Instance {
     pub(super) runs_since: Option<Instant>,
     /// What it holds, as far as measured.
     pub(super) memory: Figure<Bytes>,
-    /// The most that it was seen to hold.
+    /// The most that it was seen to hold, or is taken to have wanted.
     pub(super) peak: Option<Bytes>,
+    /// What the kernel had done to it for want of memory, as far as it was looked at.
+    pub(super) kills: Option<Kills>,
+    /// When the kernel last did, and where memory was at its end.
+    pub(super) oom: Option<(Instant, OomLevel)>,
     /// Whose work it did, once that is over, and whether the work came to its own end.
     pub(super) worked: Option<(Tenant, bool)>,
     /// Its first process, once it was seen to run.
@@ -219,6 +225,8 @@ impl Pool {
             runs_since: None,
             memory: Figure::default(),
             peak: None,
+            kills: Some(Kills::default()),
+            oom: None,
             worked: None,
             process: None,
             life,
@@ -428,6 +436,8 @@ impl Pool {
         let (Some((tenant, whole)), Some(peak), true) = (gone.worked, gone.peak, newest) else {
             return false;
         };
+        // Where its own limit ended something of it, it is known what it wanted.
+        let whole = whole || matches!(gone.oom, Some((_, OomLevel::Own)));
         self.learned.learn(now, Taught { tenant, peak, whole });
         self.expect();
         true

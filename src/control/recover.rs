@@ -296,6 +296,8 @@ impl Controller {
             exists_since: Some(now),
             runs_since: Some(now),
             peak: None,
+            kills: None,
+            oom: None,
             worked: None,
             memory: Figure::unread("not looked at since the daemon began"),
             process,
@@ -383,6 +385,7 @@ mod tests {
             tenant: Tenant("ann".into()),
             task: None,
             asked_at: Instant::BOOT,
+            oom_kills: 0,
             limits,
             state: LeaseRecordState::Queued { promised: later, arrival: 1, deadline: later },
         };

@@ -79,6 +79,7 @@ impl Controller {
             tenant: lease.tenant.clone(),
             task: lease.task.as_ref().map(|task| (task.id.clone(), task.attempt)),
             asked_at: lease.asked_at,
+            oom_kills: lease.oom_kills,
             state: self.view_state(lease, rank),
             seen_at: self.now,
         }

@@ -172,7 +172,7 @@ impl World {
             let memory = if draw < unreadable { Err(unread()) } else { Ok(held) };
             // Some are not looked for at all.
             if draw % 50 != 49 || unreadable == 0 {
-                instances.insert(*id, InstanceUse { memory, cpu });
+                instances.insert(*id, InstanceUse { memory, cpu, kills: Ok(keep.kills) });
             }
         }
         let memory = HostMemory { total: self.memory, available: self.memory.saturating_sub(used) };

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 use crate::control::message::{
-    Cancelled, Deadline, DiskOf, End, Exit, Failure, Interruption, Level, Shortage, Why,
+    Cancelled, Deadline, DiskOf, End, Exit, Failure, Interruption, Level, OomLevel, Shortage, Why,
 };
 use crate::quantity::{Bytes, Instant, MilliCpu, Permille};
 
@@ -34,6 +34,15 @@ enum FailureText {
     Died(Exit),
     Vanished,
     Overran,
+    #[serde(with = "OomLevelText")]
+    OutOfMemory(OomLevel),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "OomLevel", rename_all = "snake_case")]
+enum OomLevelText {
+    Own,
+    Above,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -42,6 +42,8 @@ pub(super) struct LeaseText {
     class: String,
     tenant: String,
     asked_ns: u64,
+    #[serde(default, skip_serializing_if = "is_none")]
+    oom_kills: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     task: Option<TaskText>,
     first_use: Duration,
@@ -183,6 +185,11 @@ pub(super) fn read_scope(name: &str) -> Option<Scope> {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it over this way")]
+const fn is_none(count: &u64) -> bool {
+    *count == 0
+}
+
 fn kind_of(word: &str) -> Option<Kind> {
     [Kind::Browser, Kind::Sandbox].into_iter().find(|kind| kind.as_str() == word)
 }
@@ -219,6 +226,7 @@ impl LeaseText {
             class: record.class.to_string(),
             tenant: record.tenant.to_string(),
             asked_ns: record.asked_at.as_nanos(),
+            oom_kills: record.oom_kills,
             task: record.task.as_deref().map(TaskText::of),
             first_use,
             idle,
@@ -252,6 +260,7 @@ impl LeaseText {
             class: ClassName::new(self.class),
             tenant: Tenant(self.tenant.into()),
             asked_at: time(self.asked_ns),
+            oom_kills: self.oom_kills,
             task: self.task.map(|task| Box::new(task.record(time))),
             limits: LimitsRecord {
                 first_use: self.first_use,

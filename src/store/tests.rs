@@ -10,7 +10,7 @@ use super::clock::Moment;
 use super::{Batch, Entry, Outcome, Store, StoreError, Writer};
 use crate::control::message::{
     Cancelled, Deadline, DiskOf, DrainRecord, End, EnvelopeRecord, Exit, Failure, InstanceId, InstanceRecord,
-    InstanceRecordState, Interruption, LeaseId, LeaseRecord, LeaseRecordState, LimitsRecord, Made,
+    InstanceRecordState, Interruption, LeaseId, LeaseRecord, LeaseRecordState, LimitsRecord, Made, OomLevel,
     PeakWeight, Process, Record, Scope, TaskId, TaskRecord, Tenant, Why,
 };
 use crate::profile::{ClassName, Kind, OnPressure, PoolName};
@@ -42,6 +42,7 @@ fn lease(name: &str, state: LeaseRecordState) -> LeaseRecord {
             idle_timeout: None,
         })),
         asked_at: at(1),
+        oom_kills: 3,
         limits: LimitsRecord {
             first_use: SECOND,
             idle: SECOND * 2,
@@ -113,6 +114,8 @@ fn ends() -> Vec<End> {
         End::Failed(Failure::Died(Exit { code: Some(137) })),
         End::Failed(Failure::Died(Exit { code: None })),
         End::Failed(Failure::Vanished),
+        End::Failed(Failure::OutOfMemory(OomLevel::Own)),
+        End::Failed(Failure::OutOfMemory(OomLevel::Above)),
         End::Failed(Failure::Overran),
         End::Cancelled(Cancelled::ByCaller),
         End::Cancelled(Cancelled::CallerGone),
@@ -302,13 +305,13 @@ fn the_words_of_a_version_are_these() {
     insta::assert_snapshot!(words.join("\n"), @"
     queued, executing, ended
     completed, failed, cancelled, expired, interrupted, refused
-    died, vanished, overran
+    died, vanished, overran, out_of_memory
     by_caller or caller_gone
     first_use, idle, runtime
     drain, host_lost, pool_removed, pressure
     queue_full, wait_expired, host_draining, pool_draining, pool_removed, never_fits, memory_promised, memory_available, cpu, pids, disk, inodes, max_instances, instance_hours, tenant_limit, held_back, starts, backoff, no_telemetry, engine_unreachable, not_recorded, under_pressure, cpu_pressure, recovering, start_pace
     ");
-    assert_eq!(super::file::MIGRATIONS.len(), 3);
+    assert_eq!(super::file::MIGRATIONS.len(), 4);
 }
 
 /// The file's pages but the first are overwritten, and nothing of them is in memory.

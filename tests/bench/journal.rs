@@ -78,6 +78,7 @@ fn batch(number: u64, ends: bool) -> Batch {
         tenant: Tenant("root".into()),
         task: None,
         asked_at: at,
+        oom_kills: 0,
         limits,
         state,
     };

@@ -12,7 +12,8 @@ use stoker::sim::{Options, Report, run};
 const SEEDS: u64 = 200;
 
 /// Each end of a lease and each limit occurs over the seeds: a run that never meets one proves nothing of it.
-const ENDS: [&str; 15] = [
+const ENDS: [&str; 16] = [
+    "out_of_memory",
     "released",
     "died",
     "vanished",
@@ -52,7 +53,8 @@ const LIMITS: [&str; 20] = [
     "not_recorded",
 ];
 /// What else has to happen for the faults to have been met.
-const OTHERS: [&str; 40] = [
+const OTHERS: [&str; 41] = [
+    "kills for want of memory",
     "tasks asked for again",
     "tasks confused",
     "words lost",

@@ -82,6 +82,9 @@ pub struct LeaseBody {
     /// Time left until it ends for want of activity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_ends_in_ms: Option<u64>,
+    /// Processes of its instance that the kernel killed for want of memory; of a browser each may be a page.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub oom_kills: u64,
     /// Why it ended, once it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -109,6 +112,7 @@ impl From<&LeaseView> for LeaseBody {
             blocked_by: None,
             ends_in_ms: None,
             idle_ends_in_ms: None,
+            oom_kills: view.oom_kills,
             reason: None,
             detail: None,
         };
@@ -134,4 +138,9 @@ impl From<&LeaseView> for LeaseBody {
         }
         body
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it over this way")]
+const fn is_none(count: &u64) -> bool {
+    *count == 0
 }

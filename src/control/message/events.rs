@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Ceilings, End, InstanceId, LeaseId, Level, Shortage, StartFailure, Tenant, Victim, Why};
+use super::{Ceilings, End, InstanceId, LeaseId, Level, Oom, Shortage, StartFailure, Tenant, Victim, Why};
 use crate::profile::{Change, PoolName};
 
 /// A transition, for the journal: what happened to what, and why.
@@ -35,6 +35,8 @@ pub enum What {
     InstanceStopping(StopReason),
     /// It would not go; what was said, and which try this was.
     InstanceStuck(String, u32),
+    /// The kernel killed processes of the instance for want of memory; its first process may live on.
+    OutOfMemory(Oom),
     /// Nothing of it remains.
     InstanceGone,
     /// A request waits.
@@ -103,6 +105,8 @@ pub enum StopReason {
     StartFailed,
     /// Its first process ended.
     Died,
+    /// Nobody had it, and the kernel killed a process of it.
+    OutOfMemory,
     /// It stopped answering while warm.
     Unanswering,
     /// It was warm for `max_age`.

@@ -54,6 +54,8 @@ pub struct LeaseRecord {
     pub tenant: Tenant,
     /// When the request arrived.
     pub asked_at: Instant,
+    /// Processes of its instance that the kernel killed for want of memory.
+    pub oom_kills: u64,
     /// The task that it is an attempt of.
     pub task: Option<Box<TaskRecord>>,
     /// Its deadlines' lengths.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     CeilingsView, ClassTally, Disk, Engine, Exit, Histogram, HostCpu, HostMemory, HostPids, InstanceId,
-    LeaseId, Pressure, PressureView, SliceMemory, TaskId, Tenant, Why,
+    LeaseId, OomLevel, Pressure, PressureView, SliceMemory, TaskId, Tenant, Why,
 };
 use crate::profile::{ClassName, Kind, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
@@ -26,6 +26,8 @@ pub struct LeaseView {
     pub task: Option<(TaskId, u32)>,
     /// When the request arrived.
     pub asked_at: Instant,
+    /// How many processes the kernel has killed in its instance for want of memory.
+    pub oom_kills: u64,
     /// Its state with what belongs to it.
     pub state: LeaseState,
     /// What this was seen at.
@@ -94,6 +96,8 @@ pub enum End {
 pub enum Failure {
     /// Its first process ended.
     Died(Exit),
+    /// The kernel killed its first process for want of memory.
+    OutOfMemory(OomLevel),
     /// Its container vanished.
     Vanished,
     /// What the caller ran went past its own limit and could not be ended alone.

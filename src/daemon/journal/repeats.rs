@@ -81,6 +81,7 @@ fn kind(event: &Event) -> Option<Kind> {
     match &event.what {
         What::RequestRefused(why) => of("refused", why.code()),
         What::InstanceStartFailed(_) => of("start_failed", ""),
+        What::OutOfMemory(oom) => of("out_of_memory", oom.level.code()),
         What::EngineLost(_) => of("engine", ""),
         What::EngineBack => of("engine", ""),
         What::TelemetryLost(_) => of("telemetry", ""),

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::{Judge, Known, Seen};
-use crate::control::message::{Call, CallId, Engine, Input, InstanceId, LeaseId, Listing, News, Scope};
+use crate::control::message::{
+    Call, CallId, Engine, Input, InstanceId, InstanceUse, LeaseId, Listing, News, Scope,
+};
 use crate::profile::HostProfile;
 use crate::quantity::Instant;
 
@@ -37,12 +39,9 @@ impl Judge {
                 for (known, disk) in self.disks.iter_mut().zip([&sample.engine_disk, &sample.state_disk]) {
                     *known = disk.as_ref().ok().map(|disk| (*disk, now)).or(*known);
                 }
-                for (id, usage) in &sample.instances {
-                    if let (Some(seen), Ok(held)) = (self.instances.get_mut(id), &usage.memory) {
-                        seen.held = Some((*held, now));
-                    }
-                }
+                sample.instances.iter().for_each(|(id, usage)| self.hear_use(*id, usage));
             }
+            Input::Looked(id, usage) => self.hear_use(*id, usage),
             Input::Listed(listing) => self.hear_listing(listing),
             Input::Engine(engine) => self.engine = *engine == Engine::Reachable,
             Input::Instance(id, news) => {
@@ -60,6 +59,19 @@ impl Judge {
                 self.again.remove(call);
                 self.calls.remove(call); // One that is handed in later than this is answered to nobody.
             }
+        }
+    }
+
+    fn hear_use(&mut self, id: InstanceId, usage: &InstanceUse) {
+        let Some(seen) = self.instances.get_mut(&id) else { return };
+        if let Ok(held) = &usage.memory {
+            seen.held = Some((*held, self.now));
+        }
+        if let Ok(kills) = &usage.kills {
+            if kills.processes > seen.kills.processes {
+                seen.killed_at = Some(self.now);
+            }
+            seen.kills = *kills;
         }
     }
 

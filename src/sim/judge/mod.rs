@@ -18,7 +18,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::control::message::{Acquire, CallId, Disk, HostMemory, HostPids, InstanceId, LeaseId, Scope};
+use crate::control::message::{
+    Acquire, CallId, Disk, HostMemory, HostPids, InstanceId, Kills, LeaseId, Scope,
+};
 use crate::profile::{Deadlines, HostProfile, Pool, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
 
@@ -103,6 +105,9 @@ struct Seen {
     unseen: bool,
     lent: Option<LeaseId>,
     held: Option<(Bytes, Instant)>,
+    /// What the kernel was seen to have done to it, and when that was first more.
+    kills: Kills,
+    killed_at: Option<Instant>,
 }
 
 /// A lease that was asked for.

@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::{BELIEVED, Found, Judge, Known, LAG, OVERHEAD, Over, Seen};
 use crate::control::message::{
     Acquire, CallId, Cancelled, Deadline, End, Event, Failure, InstanceId, InstanceRecord,
-    InstanceRecordState, Interruption, LeaseId, LeaseRecordState, LeaseState, LeaseView, Output, Record,
-    Refusal, Reply, Scope, StopReason, What, Why,
+    InstanceRecordState, Interruption, Kills, LeaseId, LeaseRecordState, LeaseState, LeaseView, Output,
+    Record, Refusal, Reply, Scope, StopReason, What, Why,
 };
 use crate::profile::{Pool, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
@@ -105,6 +105,8 @@ impl Judge {
             unseen: false,
             lent: None,
             held: None,
+            kills: Kills::default(),
+            killed_at: None,
         };
         hold(self.instances.insert(id, seen).is_none(), || format!("{id} is started twice"))?;
         self.there.insert(id);
@@ -322,6 +324,7 @@ impl Judge {
                 };
                 let right = match why {
                     StopReason::Died => seen.dead,
+                    StopReason::OutOfMemory => seen.lent.is_none() && seen.killed_at == Some(self.now),
                     StopReason::Unanswering => seen.silences >= 2 || seen.unseen,
                     StopReason::Drain => self.drain_of(&seen.pool).is_some(),
                     StopReason::Pressure => self.relieved(id, None),
@@ -417,6 +420,10 @@ impl Judge {
             End::Cancelled(Cancelled::ByCaller) => known.cancelled || (known.released && seen.is_none()),
             End::Cancelled(Cancelled::CallerGone) => known.left,
             End::Failed(Failure::Died(_)) => seen.is_some_and(|seen| seen.dead),
+            End::Failed(Failure::OutOfMemory(_)) => {
+                let soon = |at| self.now.since(at) <= Duration::from_secs(2);
+                seen.is_some_and(|seen| seen.dead && seen.killed_at.is_some_and(soon))
+            }
             End::Failed(Failure::Vanished) => seen.is_some_and(|seen| seen.absent),
             End::Failed(Failure::Overran) => known.overran,
             End::Expired(Deadline::Runtime) => seen.is_some() && due(known.deadline),

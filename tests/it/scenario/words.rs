@@ -23,8 +23,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use stoker::control::message::{
-    Acquire, Call, Engine, Exit, HostMemory, Input, InstanceId, LeaseId, Listing, News, Process, Scope,
-    StartFailure, TaskId, Tenant, WaitFor,
+    Acquire, Call, Engine, Exit, HostMemory, Input, InstanceId, LeaseId, Listing, News, OomLevel, Process,
+    Scope, StartFailure, TaskId, Tenant, WaitFor,
 };
 use stoker::profile::{ClassName, PoolName};
 use stoker::quantity::{Bytes, Instant, MilliCpu, parse_duration};
@@ -45,6 +45,8 @@ pub(super) enum Said {
         memory: Option<Result<HostMemory, String>>,
         cores: Option<Result<MilliCpu, String>>,
         held: BTreeMap<InstanceId, Option<Bytes>>,
+        /// Those of which the kernel killed a process since the last look.
+        killed: BTreeMap<InstanceId, OomLevel>,
         rest: BTreeMap<String, String>,
     },
     Input(Input),
@@ -121,6 +123,7 @@ fn bytes(text: &str) -> Result<Bytes, Wrong> {
 fn sample(figures: &[&str]) -> Result<Said, Wrong> {
     let unread = || "cannot be read".to_owned();
     let (mut memory, mut cores, mut held, mut rest) = (None, None, BTreeMap::new(), BTreeMap::new());
+    let mut killed = BTreeMap::new();
     for figure in figures {
         match figure.split_once('=').ok_or("a figure is NAME=VALUE")? {
             ("memory", "?") => memory = Some(Err(unread())),
@@ -139,11 +142,13 @@ fn sample(figures: &[&str]) -> Result<Said, Wrong> {
             ) => {
                 rest.insert(name.to_owned(), value.to_owned());
             }
+            ("killed", name) => drop(killed.insert(instance(name)?, OomLevel::Own)),
+            ("killed-above", name) => drop(killed.insert(instance(name)?, OomLevel::Above)),
             (name, "?") => drop(held.insert(instance(name)?, None)),
             (name, size) => drop(held.insert(instance(name)?, Some(bytes(size)?))),
         }
     }
-    Ok(Said::Sample { memory, cores, held, rest })
+    Ok(Said::Sample { memory, cores, held, killed, rest })
 }
 
 fn exit(code: &str) -> Result<Exit, Wrong> {
