@@ -34,10 +34,12 @@ mod envelope;
 mod explain;
 mod fortune;
 mod host;
+mod hours;
 mod lease;
 mod made;
 pub mod message;
 mod news;
+mod pace;
 mod placement;
 mod pool;
 mod pressure;
@@ -62,6 +64,7 @@ use self::drain::Drain;
 use self::host::Belief;
 use self::lease::Lease;
 use self::message::{CallId, Event, Input, InstanceId, LeaseId, Output, Reply, Tenant, What};
+use self::pace::Pace;
 use self::pool::Pool;
 use self::records::Records;
 use self::relief::Relief;
@@ -95,6 +98,8 @@ pub struct Controller {
     /// Containers that were listed and belong to nobody, and when they were first seen.
     strangers: BTreeMap<InstanceId, Instant>,
     drain: Option<Drain>,
+    /// How many starts may be at once.
+    pace: Pace,
     relief: Relief,
     ceiling: Ceiling,
     records: Records,
@@ -129,6 +134,7 @@ impl Controller {
             calls: BTreeMap::new(),
             strangers: BTreeMap::new(),
             drain: None,
+            pace: Pace::new(),
             relief: Relief::default(),
             ceiling: Ceiling::new(),
             records: Records::default(),
@@ -150,6 +156,7 @@ impl Controller {
     /// As [`Controller::handle`], for who looks at [`Controller::check`] itself.
     pub(crate) fn step(&mut self, now: Instant, input: Input) {
         self.now = now.max(self.now);
+        self.pools.values_mut().for_each(|pool| pool.add_hours(self.now));
         match input {
             Input::Tick => {}
             Input::Sample(sample) => self.take_sample(*sample),

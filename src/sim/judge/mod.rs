@@ -18,7 +18,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::control::message::{Acquire, CallId, HostMemory, InstanceId, Kills, LeaseId, Scope};
+use crate::control::message::{
+    Acquire, CallId, Disk, HostMemory, HostPids, InstanceId, Kills, LeaseId, Scope,
+};
 use crate::profile::{Deadlines, HostProfile, Pool, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
 
@@ -44,6 +46,9 @@ pub(super) struct Judge {
     engine: bool,
     memory: Option<(HostMemory, Instant)>,
     cores: Option<(MilliCpu, Instant)>,
+    pids: Option<(HostPids, Instant)>,
+    /// The engine's and the state's.
+    disks: [Option<(Disk, Instant)>; 2],
     instances: BTreeMap<InstanceId, Seen>,
     /// Those of them that are not gone.
     there: BTreeSet<InstanceId>,
@@ -139,6 +144,8 @@ impl Judge {
             engine: false,
             memory: None,
             cores: None,
+            pids: None,
+            disks: [None; 2],
             instances: BTreeMap::new(),
             there: BTreeSet::new(),
             leases: BTreeMap::new(),

@@ -138,8 +138,30 @@ impl Judge {
         };
         let host = &self.profile.host;
         let most = cores.saturating_sub(host.reserve_cpu).scaled(host.cpu_overcommit);
-        let cpus: MilliCpu = there().map(|seen| seen.made.template.cpus).sum();
-        hold(cpus <= most, || format!("{cpus} cores are promised with {id}, of {most}"))
+        let cpus: MilliCpu = there().map(|seen| seen.made.cpus_expect).sum();
+        hold(cpus <= most, || format!("{cpus} cores are promised with {id}, of {most}"))?;
+        self.see_space(id)
+    }
+
+    /// No start makes more possible that the kernel cannot have, or begins on a disk that is nearly full.
+    fn see_space(&self, id: InstanceId) -> Found {
+        let now = self.now;
+        let Some((pids, _)) = self.pids.filter(|(_, at)| now.since(*at) <= BELIEVED) else {
+            return Err(format!("{id} is started and the host's pids are not known"));
+        };
+        let promised: u64 = self.there().map(|seen| u64::from(seen.made.template.pids)).sum();
+        let most = pids.most - pids.most * u64::from(self.profile.host.reserve_pids.get()) / 1000;
+        let others = pids.there - pids.ours;
+        hold(promised + others <= most, || format!("{promised} and {others} pids with {id}, of {most}"))?;
+        for disk in self.disks {
+            let Some((disk, _)) = disk.filter(|(_, at)| now.since(*at) <= BELIEVED) else {
+                return Err(format!("{id} is started and a disk is not known"));
+            };
+            let few = disk.inodes.is_some_and(|inodes| inodes.free < inodes.total / 50);
+            let floor = self.profile.host.disk_floor.of(disk.total);
+            hold(disk.free >= floor && !few, || format!("{id} is started on {disk:?}"))?;
+        }
+        Ok(())
     }
 
     /// What it is expected to need, if it needs no more than most.
