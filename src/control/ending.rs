@@ -141,6 +141,7 @@ impl Controller {
         let grace = match why {
             StopReason::Aged
             | StopReason::Surplus
+            | StopReason::Outbid
             | StopReason::Drain
             | StopReason::Outdated
             | StopReason::Removed => pool.spec.deadlines.stop_timeout,

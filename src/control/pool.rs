@@ -563,6 +563,22 @@ impl Pool {
         scaling::surplus(self.askers(), self.wanted_lately(), warm).max(above)
     }
 
+    /// What one more warm one is worth, beside those there are or will be; all of it below what the operator wants at least.
+    pub(super) fn worth_of_next(&self) -> u32 {
+        let have = (self.counts.warm + self.counts.starting).saturating_sub(self.askers());
+        self.worth(have)
+    }
+
+    /// What the last of the warm ones is worth, those that are spoken for not counted.
+    pub(super) fn worth_of_last(&self) -> u32 {
+        self.worth(self.counts.warm.saturating_sub(self.askers().saturating_add(1)))
+    }
+
+    fn worth(&self, have: u32) -> u32 {
+        let wanted = have < self.spec.warm.min;
+        if wanted { u32::MAX } else { self.plan.worth(have, self.expected.usual) }
+    }
+
     /// How many of the warm ones nobody waits for, and stock does not want now.
     pub(super) fn to_spare(&self) -> u32 {
         scaling::surplus(self.askers(), self.stock(), self.counts.warm)

@@ -5,6 +5,7 @@
 //! what is too much is stopped; and only then something is started, while every limit leaves room.
 
 use std::cell::OnceCell;
+use std::cmp::Reverse;
 
 use super::Controller;
 use super::admission::{self, Asked};
@@ -35,6 +36,9 @@ impl Controller {
             self.start_wanted();
         }
         self.give_up_surplus();
+        if self.swap_stock() {
+            self.start_wanted(); // What was given up is wanted still, and hears why it cannot be.
+        }
         self.report_drained();
         self.forget_removed();
     }
@@ -287,12 +291,24 @@ impl Controller {
         // What waiting requests need that the host has not: refill leaves it to them, and to those that are late so do
         // others that wait, or large ones would wait for ever while small ones pass.
         let (mut ahead, mut late) = (Promised::default(), Promised::default());
+        // The refill that is worth most of those that the host has no room for: what is worth much less leaves it to that.
+        let mut first: Option<(u32, Promised)> = None;
         while let Some((urgency, next)) = wishes.iter().min().cloned() {
             wishes.retain(|(_, name)| *name != next);
             let pool = &self.pools[&next];
-            let refill = matches!(urgency, Urgency::Refill(_) | Urgency::Exchange);
+            let worth = match urgency {
+                Urgency::Refill(Reverse(worth), _) => Some(worth),
+                Urgency::Exchange => Some(0),
+                Urgency::Waiting(_) => None,
+            };
+            let refill = worth.is_some();
             let sum = || promised.unwrap_or_else(|| self.promised());
-            let ahead_of_it = if refill { ahead } else { late };
+            let mut ahead_of_it = if refill { ahead } else { late };
+            if let (Some((most, its)), Some(worth)) = (&first, worth)
+                && placement::outbids(*most, worth)
+            {
+                ahead_of_it.join(*its);
+            }
             let asked = self.asked(pool, (starting, refill, ahead_of_it), &sum);
             let objection = asked.objection();
             let summed = asked.promised.into_inner();
@@ -305,6 +321,14 @@ impl Controller {
                     if promised < now {
                         late.add(Share::of_new(&pool.expected), pool.cpu_expected, &pool.spec);
                     }
+                }
+                if let Urgency::Refill(Reverse(worth), _) = urgency
+                    && why.is_shortage()
+                    && first.is_none()
+                {
+                    let mut its = Promised::default();
+                    its.add(Share::of_new(&pool.expected), pool.cpu_expected, &pool.spec);
+                    first = Some((worth, its));
                 }
                 let pool = self.pool(&next);
                 let its_turn = matches!(why, Why::Starts { .. } | Why::StartPace { .. });
@@ -358,6 +382,32 @@ impl Controller {
             let first = pool.dispensable().next().expect("a pool with a warm one to spare has one");
             self.stop_instance(first, StopReason::Surplus);
         }
+    }
+
+    /// Where stock of one pool is short of what the host has, and worth much more than the last of another: stops that one, and says so.
+    /// Not while any is being stopped, whose room is not free yet.
+    fn swap_stock(&mut self) -> bool {
+        let now = self.now;
+        let short = |pool: &&Pool| pool.blocked_by.as_ref().is_some_and(Why::is_shortage);
+        let Some(worth) = self.pools.values().filter(short).map(Pool::worth_of_next).max() else {
+            return false;
+        };
+        if self.pools.values().any(|pool| pool.counts.stopping > 0 || pool.lacking() > 0) {
+            return false;
+        }
+        let settled = |pool: &&Pool| {
+            let first = pool.dispensable().next().map(|id| &pool.instances[&id].life);
+            let since =
+                matches!(first, Some(Life::Warm { since, .. }) if now.since(*since) >= placement::SETTLED);
+            since && pool.counts.warm > pool.askers()
+        };
+        let least = self.pools.values().filter(settled).min_by_key(|pool| pool.worth_of_last());
+        let Some(pool) = least.filter(|pool| placement::outbids(worth, pool.worth_of_last())) else {
+            return false;
+        };
+        let first = pool.dispensable().next().expect("it has a warm one that has settled");
+        self.stop_instance(first, StopReason::Outbid);
+        true
     }
 
     /// What all instances are counted with.

@@ -42,6 +42,8 @@ mod slice;
 mod trigger;
 
 #[cfg(test)]
+mod kills_tests;
+#[cfg(test)]
 mod live;
 #[cfg(test)]
 mod slice_tests;

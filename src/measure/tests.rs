@@ -8,15 +8,15 @@ use cgroups_rs::fs::memory::MemController;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::control::message::{HostCpu, HostMemory, InstanceUse, Kills, OomLevel, Pressure, Read, Unread};
+use crate::control::message::{HostCpu, HostMemory, InstanceUse, Kills, Pressure, Read, Unread};
 use crate::quantity::{Bytes, MilliCpu, Permille};
 
 use super::*;
 
 const FIRST: Instant = Instant::from_nanos(10_000_000_000);
-const SECOND: Instant = Instant::from_nanos(11_000_000_000);
-const INSTANCE: InstanceId = InstanceId { run: 7, count: 1 };
-const OTHER: InstanceId = InstanceId { run: 7, count: 2 };
+pub(super) const SECOND: Instant = Instant::from_nanos(11_000_000_000);
+pub(super) const INSTANCE: InstanceId = InstanceId { run: 7, count: 1 };
+pub(super) const OTHER: InstanceId = InstanceId { run: 7, count: 2 };
 
 #[test]
 fn the_host_in_exact_numbers() {
@@ -82,48 +82,6 @@ fn an_instance_in_exact_numbers() {
         measure.follow(INSTANCE, version.pid()).unwrap();
         let anew = measure.sample(SECOND);
         assert_eq!(anew.instances[&INSTANCE].cpu, no("first look: no rate yet"), "followed anew");
-    }
-}
-
-/// A kill for a limit above, then some at its own.
-#[test]
-fn what_the_kernel_has_done_for_want_of_memory() {
-    let control = |kills: u64| format!("oom_kill_disable 0\nunder_oom 0\noom_kill {kills}\n");
-    let events = |own: u64, kills: u64| {
-        format!("low 0\nhigh 0\nmax 31\noom {own}\noom_kill {kills}\noom_group_kill 0\n")
-    };
-    let most = |bytes: &str| ("memory.max_usage_in_bytes", format!("{bytes}\n"));
-    for (version, above, own, again) in [
-        (
-            Version::One,
-            vec![
-                ("memory.oom_control", control(1)),
-                ("memory.limit_in_bytes", "33554432\n".into()),
-                most("33550336"),
-            ],
-            vec![("memory.oom_control", control(3)), most("33554432")],
-            vec![("memory.oom_control", control(4))],
-        ),
-        (
-            Version::Two,
-            vec![("memory.events", events(0, 1))],
-            vec![("memory.events", events(1, 3))],
-            vec![("memory.events", events(2, 4))],
-        ),
-    ] {
-        let stage = Stage::new(version);
-        let mut measure = stage.measure();
-        measure.follow(INSTANCE, version.pid()).unwrap();
-        let mut kills = |files: Vec<(&str, String)>| {
-            files.iter().for_each(|(name, text)| stage.write(&version.file(name), text));
-            measure.look_at(INSTANCE, SECOND).unwrap().kills.unwrap()
-        };
-        let (none, above, own, again) = (kills(vec![]), kills(above), kills(own), kills(again));
-        assert_eq!(above.since(none), Some((OomLevel::Above, 1)));
-        assert_eq!(own.since(above), Some((OomLevel::Own, 2)));
-        assert_eq!(again.since(own), Some((OomLevel::Own, 1)));
-        assert_eq!(again.since(again), None);
-        assert!(measure.look_at(OTHER, SECOND).is_none());
     }
 }
 
@@ -203,33 +161,6 @@ fn odd_instance_files() {
             "cannot read `memory.kmem.usage_in_bytes`: it is no number",
         ),
         (One, Cpu, "cpuacct.usage", "1 2\n", "cannot read `cpuacct.usage`: it is no number"),
-    ] {
-        let stage = Stage::new(version);
-        stage.write(&version.file(name), text);
-        stage.check_instance(version, figure, why);
-    }
-}
-
-#[test]
-fn odd_counts_of_kills() {
-    use Figure::Kills;
-    use Version::{One, Two};
-    for (version, figure, name, text, why) in [
-        (Two, Kills, "memory.events", "oom 1\n", "cannot read `memory.events`: it has no `oom_kill`"),
-        (
-            Two,
-            Kills,
-            "memory.events",
-            "oom_kill max\n",
-            "cannot read `memory.events`: `oom_kill` has no number",
-        ),
-        (
-            One,
-            Kills,
-            "memory.oom_control",
-            "under_oom 0\n",
-            "cannot read `memory.oom_control`: it has no `oom_kill`",
-        ),
     ] {
         let stage = Stage::new(version);
         stage.write(&version.file(name), text);
@@ -478,20 +409,20 @@ fn no<T>(why: &str) -> Read<T> {
 }
 
 #[derive(Clone, Copy)]
-enum Version {
+pub(super) enum Version {
     One,
     Two,
 }
 
 #[derive(Clone, Copy)]
-enum Figure {
+pub(super) enum Figure {
     Memory,
     Cpu,
     Kills,
 }
 
 impl Version {
-    fn pid(self) -> u32 {
+    pub(super) fn pid(self) -> u32 {
         match self {
             Version::One => 4242,
             Version::Two => 4343,
@@ -513,7 +444,7 @@ impl Version {
     }
 
     /// Where the container of the copies has this file.
-    fn file(self, name: &str) -> String {
+    pub(super) fn file(self, name: &str) -> String {
         const ID: &str = "4b0f0a3f7c1d5e8a9b2c6d4e1f3a5b7c9d0e2f4a6b8c1d3e5f7a9b0c2d4e6f81";
         match self {
             Version::One => format!("cgroup-v1/{}/docker/{ID}/{name}", name.split('.').next().unwrap()),
@@ -523,13 +454,13 @@ impl Version {
 }
 
 /// A copy of the kernel files that a test may spoil.
-struct Stage {
+pub(super) struct Stage {
     version: Version,
     dir: tempfile::TempDir,
 }
 
 impl Stage {
-    fn new(version: Version) -> Stage {
+    pub(super) fn new(version: Version) -> Stage {
         let stage = Stage { version, dir: tempfile::tempdir().unwrap() };
         copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures"), stage.dir.path());
         stage
@@ -539,7 +470,7 @@ impl Stage {
         self.dir.path().join(name)
     }
 
-    fn measure(&self) -> Measure {
+    pub(super) fn measure(&self) -> Measure {
         let proc = self.path("proc");
         Measure::new(match self.version {
             Version::One => Root::legacy(proc, &self.path("cgroup-v1")),
@@ -547,7 +478,7 @@ impl Stage {
         })
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub(super) fn write(&self, name: &str, text: &str) {
         fs::write(self.path(name), text).unwrap();
     }
 
@@ -559,7 +490,7 @@ impl Stage {
     }
 
     /// This figure of the instance is unread for this reason, and all the others are read.
-    fn check_instance(&self, version: Version, figure: Figure, why: &str) {
+    pub(super) fn check_instance(&self, version: Version, figure: Figure, why: &str) {
         let mut measure = self.measure();
         measure.follow(INSTANCE, version.pid()).unwrap();
         let first = measure.sample(FIRST);

@@ -79,7 +79,8 @@ messages! {
     /// An instance is stopped.
     INSTANCE_STOPPING = "3eedae997d2499e7558752a03c65e795", "An instance of pool @STOKER_POOL@ is being stopped",
         "The reason is `@STOKER_REASON@`. `used`: its lease ended, and what was used is destroyed. `aged`: it\n\
-         was warm for `warm.max_age`. `surplus`: more were warm than wanted. `drain`: an operator or a\n\
+         was warm for `warm.max_age`. `surplus`: more were warm than wanted. `outbid`: the host has not room for\n\
+         all stock, and one of another pool is needed more. `drain`: an operator or a\n\
          shutdown empties the pool. `outdated`: a reload changed what instances of the pool are made from.\n\
          `removed`: a reload took the pool away. `pressure`: the host is short of memory.\n\
          `died`, `out_of_memory`, `unanswering`, `start_failed`: it was of no use any more.\n\

@@ -107,6 +107,8 @@ pub enum StopReason {
     Died,
     /// Nobody had it, and the kernel killed a process of it.
     OutOfMemory,
+    /// Stock of another pool is worth more, and the host has not room for both.
+    Outbid,
     /// It stopped answering while warm.
     Unanswering,
     /// It was warm for `max_age`.

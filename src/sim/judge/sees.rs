@@ -318,6 +318,7 @@ impl Judge {
                 };
                 let right = match why {
                     StopReason::Died => seen.dead,
+                    StopReason::Outbid => seen.ready && seen.lent.is_none() && !self.is_awaited(&seen.pool),
                     StopReason::OutOfMemory => seen.lent.is_none() && seen.killed_at == Some(self.now),
                     StopReason::Unanswering => seen.silences >= 2 || seen.unseen,
                     StopReason::Drain => self.drain_of(&seen.pool).is_some(),
