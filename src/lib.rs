@@ -58,6 +58,13 @@
 //! queue, and the same lines grant it when a start becomes ready. A caller that hangs up leaves the queue; a
 //! grant that cannot be delivered is taken back.
 //!
+//! # One hold
+//!
+//! A browser meets a log-in that only a person can make. Its caller asks that the lease wait, with a reason and a time;
+//! `control`'s `hold` lets it if its pool and tenant have not too many that do already. From then on it is not idle, relief
+//! takes it last, and its record says until when: a daemon that dies meanwhile changes nothing. The person uses the lease as
+//! its caller would, `resume` lets it go on, and where nobody comes it ends by the hold's own deadline.
+//!
 //! # One explanation
 //!
 //! `stokerctl explain` asks for a pool. The lines of [`control`]'s `scaling` are told with the numbers that the stock was decided

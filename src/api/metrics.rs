@@ -113,6 +113,11 @@ impl Scrape {
         page.gauge("instances_unmeasured", help, None, each(|pool| f64::from(pool.unmeasured)))?;
         let help = "What the pool's instances are counted with";
         page.gauge("instances_promised", help, bytes, each(|pool| float(pool.promised.get())))?;
+        let rows = self.classes().map(|(labels, class)| (labels, f64::from(class.holds)));
+        page.gauge("holds", "Leases that wait for a person", None, rows.collect())?;
+        page.gauge("holds_limit", "max_holds", None, each(|pool| f64::from(pool.holds.limit)))?;
+        let help = "What the instances of leases that wait for a person are counted with";
+        page.gauge("holds_promised", help, bytes, each(|pool| float(pool.holds.promised.get())))?;
         let blocked =
             |pool: &PoolView| Some((with(of(pool), "limit", pool.blocked_by.as_ref()?.code()), 1.0));
         let help = "1 for the limit that keeps a wanted start back";

@@ -8,6 +8,8 @@
 //! GET  /v1/leases                      all leases, newest first
 //! GET  /v1/leases/ID                   one; ?wait_for=executing|ended&wait=30s
 //! POST /v1/leases/ID/renew             {"by": "10m"}
+//! POST /v1/leases/ID/hold              {"reason": "log in", "for": "10m"}: it waits for a person
+//! POST /v1/leases/ID/resume            the person has done it
 //! POST /v1/leases/ID/release           also when it has ended
 //! POST /v1/leases/ID/cancel
 //! POST /v1/leases/ID/exec              {"command": [...]}, one answer
@@ -111,6 +113,8 @@ impl Api {
             .route("/v1/leases", get(leases::list).post(leases::acquire))
             .route("/v1/leases/{id}", get(leases::get))
             .route("/v1/leases/{id}/renew", post(leases::renew))
+            .route("/v1/leases/{id}/hold", post(leases::hold))
+            .route("/v1/leases/{id}/resume", post(leases::resume))
             .route("/v1/leases/{id}/release", post(leases::release))
             .route("/v1/leases/{id}/cancel", post(leases::cancel))
             .route("/v1/leases/{id}/exec", post(streams::exec))

@@ -256,7 +256,9 @@ pub(super) async fn of_the_frameworks(response: Response) -> Response {
 
 fn status_of(why: &Why) -> StatusCode {
     match why {
-        Why::QueueFull { .. } | Why::TenantLimit { .. } => StatusCode::TOO_MANY_REQUESTS,
+        Why::QueueFull { .. } | Why::TenantLimit { .. } | Why::MaxHolds { .. } | Why::TenantHolds { .. } => {
+            StatusCode::TOO_MANY_REQUESTS
+        }
         Why::WaitExpired { .. } => StatusCode::GATEWAY_TIMEOUT,
         Why::NeverFits { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         Why::PoolRemoved => StatusCode::GONE,
@@ -282,6 +284,7 @@ fn title_of(why: &Why) -> &'static str {
     match why {
         Why::QueueFull { .. } => "the queue is full",
         Why::TenantLimit { .. } => "the tenant has as many leases as it may",
+        Why::MaxHolds { .. } | Why::TenantHolds { .. } => "as many leases as may wait for a person",
         Why::HeldBack { .. } => "what is free is held back for other classes",
         Why::WaitExpired { .. } => "the wait is over",
         Why::NeverFits { .. } => "it can never fit on this host",

@@ -3,12 +3,15 @@
 //! Serde stops here: inner types are free to change. Only additions are made to what is here. A number
 //! carries its unit in its name; a duration that a person writes is text with a unit (`"30s"`).
 
-mod explain;
-
 mod class;
+mod explain;
+mod hold;
+mod reload;
 
 pub use class::ClassBody;
 pub use explain::{ClassDemandBody, ExplainBody, LimitRowBody};
+pub use hold::{HoldAnswer, HoldBody};
+pub use reload::{ChangeBody, MistakeBody, Reloaded};
 
 use std::time::Duration;
 
@@ -17,7 +20,6 @@ use serde::{Deserialize, Serialize};
 use crate::control::message::{
     CeilingsView, DrainView, End, Engine, HostView, LeaseState, LeaseView, PoolView, Reading, Why,
 };
-use crate::profile::{Change, Mistake};
 use crate::quantity::{Bytes, Instant, MilliCpu};
 
 /// `POST /v1/leases`
@@ -113,7 +115,7 @@ pub struct LeaseBody {
     pub class: String,
     /// Whose it is.
     pub tenant: String,
-    /// `queued`, `starting`, `executing`, `draining`, or a terminal state.
+    /// `queued`, `starting`, `executing`, `waiting_for_approval`, `draining`, or a terminal state.
     pub state: String,
     /// How long it waited, or has waited so far.
     pub waited_ms: u64,
@@ -130,7 +132,10 @@ pub struct LeaseBody {
     /// The limit that keeps an instance from being started for it, while it waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocked_by: Option<LimitBody>,
-    /// Time left until its state ends in any case: the wait, the longest run, a drain.
+    /// What it waits for, where it waits for a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<HoldAnswer>,
+    /// Time left until its state ends in any case: the wait, the longest run, a hold, a drain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_in_ms: Option<u64>,
     /// Time left until it ends for want of activity.
@@ -199,6 +204,15 @@ pub struct PoolBody {
     pub classes: Vec<ClassBody>,
     /// The operator's ceiling on instances in any state.
     pub max_instances: u32,
+    /// Leases that wait for a person.
+    #[serde(default)]
+    pub holds: u32,
+    /// How many may be at once.
+    #[serde(default)]
+    pub max_holds: u32,
+    /// What the instances of those that are count with.
+    #[serde(default)]
+    pub holds_promised_bytes: u64,
     /// What its instances hold, those that could be measured.
     pub memory_bytes: u64,
     /// Instances of which that is not known.
@@ -359,41 +373,6 @@ pub struct CeilingsBody {
     pub cpu_weight: Option<u32>,
 }
 
-/// The answer to a reload.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reloaded {
-    /// What is different, by key; empty where nothing is.
-    pub changes: Vec<ChangeBody>,
-}
-
-/// A difference between the profile before and after.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChangeBody {
-    /// The dotted path of the key, or of a class or pool that is new or gone.
-    pub key: String,
-    /// What it was, as TOML; null where there was nothing.
-    pub from: Option<String>,
-    /// What it is; null where there is nothing.
-    pub to: Option<String>,
-}
-
-/// A mistake in a profile.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MistakeBody {
-    /// The file.
-    pub file: String,
-    /// The line, from 1.
-    pub line: usize,
-    /// The character in the line, from 1.
-    pub column: usize,
-    /// The dotted path of the key; empty where it concerns none.
-    pub key: String,
-    /// What was expected and what was found.
-    pub problem: String,
-    /// How to put it right, where that can be guessed.
-    pub hint: Option<String>,
-}
-
 /// A list, in an object so that more can be said beside it later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leases {
@@ -421,19 +400,6 @@ impl From<&Why> for LimitBody {
     }
 }
 
-impl From<Change> for ChangeBody {
-    fn from(change: Change) -> ChangeBody {
-        ChangeBody { key: change.key, from: change.from, to: change.to }
-    }
-}
-
-impl From<&Mistake> for MistakeBody {
-    fn from(mistake: &Mistake) -> MistakeBody {
-        let Mistake { file, line, column, key, problem, hint, .. } = mistake.clone();
-        MistakeBody { file, line, column, key, problem, hint }
-    }
-}
-
 impl From<&LeaseView> for LeaseBody {
     fn from(view: &LeaseView) -> LeaseBody {
         let now = view.seen_at;
@@ -449,6 +415,7 @@ impl From<&LeaseView> for LeaseBody {
             instance: None,
             place: None,
             blocked_by: None,
+            hold: None,
             ends_in_ms: None,
             idle_ends_in_ms: None,
             reason: None,
@@ -460,12 +427,17 @@ impl From<&LeaseView> for LeaseBody {
                 body.blocked_by = blocked_by.as_ref().map(LimitBody::from);
                 body.ends_in_ms = Some(left(*deadline, now));
             }
-            LeaseState::Executing { instance, granted_at, idle_deadline, deadline, draining, .. } => {
+            LeaseState::Executing {
+                instance, granted_at, idle_deadline, deadline, draining, hold, ..
+            } => {
                 body.waited_ms = millis(granted_at.since(view.asked_at));
                 body.running_ms = Some(millis(now.since(*granted_at)));
                 body.instance = Some(instance.to_string());
-                body.ends_in_ms = Some(left(draining.map_or(*deadline, |at| at.min(*deadline)), now));
-                body.idle_ends_in_ms = Some(left(*idle_deadline, now));
+                let others = [*draining, hold.as_ref().map(|hold| hold.until)];
+                let ends = others.into_iter().flatten().fold(*deadline, Instant::min);
+                body.ends_in_ms = Some(left(ends, now));
+                body.idle_ends_in_ms = idle_deadline.map(|at| left(at, now));
+                body.hold = hold.as_ref().map(|hold| HoldAnswer::of(hold, now));
             }
             LeaseState::Ended { end, at, granted_at } => {
                 body.waited_ms = millis(granted_at.unwrap_or(*at).since(view.asked_at));
@@ -496,6 +468,9 @@ impl From<&PoolView> for PoolBody {
             removed: view.removed,
             classes: view.classes.iter().map(ClassBody::from).collect(),
             max_instances: view.max_instances,
+            holds: view.holds.leases,
+            max_holds: view.holds.limit,
+            holds_promised_bytes: view.holds.promised.get(),
             memory_bytes: view.memory.get(),
             unmeasured: view.unmeasured,
             envelope_bytes: view.envelope.get(),

@@ -270,6 +270,8 @@ impl Why {
             | Why::PoolRemoved
             | Why::NeverFits { .. }
             | Why::TenantLimit { .. }
+            | Why::MaxHolds { .. }
+            | Why::TenantHolds { .. }
             | Why::HeldBack { .. }
             | Why::MaxInstances { .. }
             | Why::Starts { .. }

@@ -54,7 +54,9 @@ impl Ends {
             Why::HostDraining | Why::PoolDraining | Why::NoTelemetry(_) | Why::EngineUnreachable(_) => {
                 LONGEST
             }
-            Why::UnderPressure { until, .. } => until.since(now),
+            Why::UnderPressure { until, .. }
+            | Why::MaxHolds { until, .. }
+            | Why::TenantHolds { until, .. } => until.since(now),
             // The store tries again each second.
             Why::NotRecorded(_) => STORE_AGAIN,
             Why::Backoff { until, .. } => self.pace(now, queued, start).max(until.since(now)),

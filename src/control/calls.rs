@@ -28,6 +28,8 @@ impl Controller {
             }
             Call::Use(lease) => self.use_lease(call, &lease),
             Call::Renew(lease, by) => self.renew(call, &lease, by),
+            Call::Hold(lease, asked) => self.hold(call, &lease, asked),
+            Call::Resume(lease) => self.resume(call, &lease),
             Call::Release(lease) => {
                 let queued = self.leases.get(&lease).is_some_and(|l| matches!(l.state, State::Queued { .. }));
                 let end = if queued { End::Cancelled(Cancelled::ByCaller) } else { End::Completed };
@@ -267,17 +269,11 @@ impl Controller {
         let Some(lease) = self.leases.get_mut(id) else {
             return self.reply_no_such(call, id);
         };
-        let reply = match lease.state {
-            State::Executing { instance, .. } => {
-                let reply = Reply::Use { instance, pool: lease.pool.clone() };
-                self.take_activity(id, now);
-                reply
-            }
-            State::Queued { .. } | State::Ended { .. } => {
-                let lease = &self.leases[id];
-                Reply::Refused(Box::new(Refusal::NotExecuting(Box::new(self.view_lease(lease)))))
-            }
+        let Some(instance) = lease.instance() else {
+            return self.reply_not_executing(call, id);
         };
+        let reply = Reply::Use { instance, pool: lease.pool.clone() };
+        self.take_activity(id, now);
         self.reply(call, reply);
     }
 
@@ -295,9 +291,7 @@ impl Controller {
             self.record_lease(id);
             self.show(call, id);
         } else {
-            let lease = &self.leases[id];
-            let refusal = Refusal::NotExecuting(Box::new(self.view_lease(lease)));
-            self.reply(call, Reply::Refused(Box::new(refusal)));
+            self.reply_not_executing(call, id);
         }
     }
 
@@ -316,8 +310,14 @@ impl Controller {
         self.reply(call, Reply::Lease(Box::new(view)));
     }
 
-    fn reply_no_such(&mut self, call: CallId, id: &LeaseId) {
+    pub(super) fn reply_no_such(&mut self, call: CallId, id: &LeaseId) {
         self.reply(call, Reply::Refused(Box::new(Refusal::NoSuchLease(id.clone()))));
+    }
+
+    /// It has no instance, for what only one that has may.
+    pub(super) fn reply_not_executing(&mut self, call: CallId, id: &LeaseId) {
+        let refusal = Refusal::NotExecuting(Box::new(self.view_lease(&self.leases[id])));
+        self.reply(call, Reply::Refused(Box::new(refusal)));
     }
 
     fn reply_host(&mut self, call: CallId) {

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Controller;
-use super::lease::State;
+use super::lease::{Lease, State};
 use super::message::{LeaseId, Tenant, Why};
 use super::placement;
 use super::pool::{Counts, Instance, Life, Pool};
@@ -114,6 +114,10 @@ impl Controller {
         ensure(!pool.is_closed() || pool.queue.len() + pool.counts.warm + pool.counts.starting == 0, || {
             format!("{name} is closed and still waits, starts or keeps stock")
         })?;
+        let held = |lease: &&Lease| lease.pool == *name && lease.is_held();
+        ensure(pool.holds.iter().all(|id| self.leases.get(id).as_ref().is_some_and(held)), || {
+            format!("{name}: {:?} are not its held leases", pool.holds)
+        })?;
         let written = self.profile.pools.get(name).is_some_and(|spec| *spec == *pool.spec);
         ensure(written != pool.removed, || format!("{name} is not as the profile has it"))?;
         ensure(!pool.removed || !pool.instances.is_empty(), || format!("{name} is gone and still here"))
@@ -149,6 +153,8 @@ impl Controller {
                     ensure(holds, || format!("lease {id} is queued and not in the queue"))?;
                 }
                 State::Executing { .. } => {
+                    let noted = self.pools[&lease.pool].holds.contains(id);
+                    ensure(noted == lease.is_held(), || format!("lease {id} is held, and not noted so"))?;
                     ensure(lease.caller.is_none(), || format!("lease {id} is granted and nobody was told"))?;
                 }
                 State::Ended { .. } => {

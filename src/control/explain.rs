@@ -43,6 +43,7 @@ impl Controller {
             starting: counts.starting,
             leased: counts.leased,
             stopping: counts.stopping,
+            holds: self.view_holds(pool),
             start: scaling::starts_wanted(queued, stock, counts.warm, counts.starting),
             stop: scaling::surplus(queued, held, counts.warm),
             limits: self.explain_limits(pool),

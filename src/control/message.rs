@@ -1,7 +1,7 @@
 //! Every word spoken to the controller or by it. Reading this page is reading the product.
 //!
-//! What it shows of itself is in `views`, what it tells the journal in `events`, what it writes down in `records`, and
-//! what concerns memory pressure in `pressure`.
+//! What it shows of itself is in `views`, what it tells the journal in `events`, what it writes down in `records`, what
+//! concerns memory pressure in `pressure`, and leases that wait for a person in `hold`.
 //!
 //! [`Input`] is what the world, the callers and the operator say; [`Output`] is what the controller
 //! wants done or said. What is seen ([`Sample`], [`Listing`], [`News`]) is whole and never a
@@ -9,6 +9,8 @@
 
 mod events;
 mod explain;
+mod hold;
+mod names;
 mod pressure;
 mod records;
 mod tally;
@@ -16,6 +18,8 @@ mod views;
 
 pub use events::{Event, StopReason, What};
 pub use explain::{ClassDemandView, ExplainView, LimitView};
+pub use hold::{Hold, HoldFor, HoldsView};
+pub use names::{CallId, InstanceId, LeaseId, Tenant};
 pub use pressure::{Ceilings, CeilingsView, Level, PressureView, Shortage, SliceMemory, Tier, Victim};
 pub use records::{
     DrainRecord, EnvelopeRecord, InstanceRecord, InstanceRecordState, LeaseRecord, LeaseRecordState,
@@ -28,66 +32,11 @@ pub use views::{
 };
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::profile::{Change, ClassName, HostProfile, Pool, PoolName, Probe};
 use crate::quantity::{Bytes, Instant, MilliCpu, Permille};
-
-// ---------------------------------------------------------------- names
-
-/// Who is asking; limits and fairness are per tenant.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Tenant(pub Arc<str>);
-
-/// A lease's name: host, boot and a draw that cannot be guessed. Drawn outside, opaque here.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct LeaseId(pub Arc<str>);
-
-/// An instance's name: the daemon's run in the upper half, a count within that run in the lower one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct InstanceId {
-    /// The run of the daemon that ordered it; drawn outside.
-    pub run: u32,
-    /// The how-manieth order of that run.
-    pub count: u32,
-}
-
-/// One question of one caller, for as long as it is unanswered.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct CallId(pub u64);
-
-impl fmt::Display for Tenant {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
-}
-
-impl fmt::Display for LeaseId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&self.0)
-    }
-}
-
-impl fmt::Display for InstanceId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{:08x}-{}", self.run, self.count))
-    }
-}
-
-impl std::str::FromStr for InstanceId {
-    type Err = ();
-
-    fn from_str(text: &str) -> Result<InstanceId, ()> {
-        let (run, count) = text.split_once('-').ok_or(())?;
-        if run.len() != 8 {
-            return Err(());
-        }
-        let run = u32::from_str_radix(run, 16).map_err(|_| ())?;
-        Ok(InstanceId { run, count: count.parse().map_err(|_| ())? })
-    }
-}
 
 // ---------------------------------------------------------------- in
 
@@ -266,6 +215,10 @@ pub enum Call {
     Use(LeaseId),
     /// Move `max_runtime`'s deadline to at least this long from now; never shortens.
     Renew(LeaseId, Duration),
+    /// The lease waits for a person from now on; or goes on waiting, for another time and reason.
+    Hold(LeaseId, HoldFor),
+    /// The person has done what was waited for.
+    Resume(LeaseId),
     /// The caller is done.
     Release(LeaseId),
     /// End it for this reason, whatever its state.
@@ -314,7 +267,7 @@ pub struct Acquire {
 /// What a caller that watches a lease waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitFor {
-    /// That it is executing, or has ended.
+    /// That it is executing and waits for nobody, or has ended.
     Executing,
     /// That it has ended.
     Ended,
@@ -489,6 +442,24 @@ pub enum Why {
         have: u32,
         /// Its `max_leases`.
         limit: u32,
+    },
+    /// As many leases of the pool wait for a person as may.
+    MaxHolds {
+        /// How many do.
+        have: u32,
+        /// The pool's `max_holds`.
+        limit: u32,
+        /// When the next of them ends, at the latest.
+        until: Instant,
+    },
+    /// As many leases of the tenant wait for a person as may.
+    TenantHolds {
+        /// How many do.
+        have: u32,
+        /// The tenant's `max_holds`.
+        limit: u32,
+        /// When the next of them ends, at the latest.
+        until: Instant,
     },
     /// What is free is held back for other classes.
     HeldBack {

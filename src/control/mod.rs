@@ -33,6 +33,7 @@ mod ending;
 mod envelope;
 mod explain;
 mod fortune;
+mod hold;
 mod host;
 mod lease;
 mod made;

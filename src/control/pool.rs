@@ -56,6 +56,8 @@ pub(super) struct Pool {
     /// The warm ones: of the newest template first, then longest warm first.
     pub(super) ready: BTreeSet<Turn>,
     pub(super) counts: Counts,
+    /// The leases that wait for a person.
+    pub(super) holds: BTreeSet<LeaseId>,
     pub(super) queue: Queue,
     shares: Shares,
     pub(super) demand: Demand,
@@ -172,6 +174,7 @@ impl Pool {
             instances: BTreeMap::new(),
             ready: BTreeSet::new(),
             counts: Counts::default(),
+            holds: BTreeSet::new(),
             queue: Queue::default(),
             shares: Shares::default(),
             demand: Demand::default(),
@@ -264,8 +267,9 @@ impl Pool {
                     "a warm instance is among the ready ones"
                 );
             }
-            Life::Leased { class, .. } => {
+            Life::Leased { lease, class } => {
                 self.counts.leased -= 1;
+                self.holds.remove(lease);
                 let spec = Arc::clone(&self.spec);
                 let waits = self.queue.len_of(class) > 0;
                 self.shares.give_back(class, Pool::slots(&spec), waits);
@@ -394,17 +398,19 @@ impl Pool {
     pub(super) fn promised(&self, now: Instant) -> Promised {
         let mut sum = Promised::default();
         for instance in self.instances.values() {
-            let expected = self.expected_of(instance);
-            let share = Share::of(&expected, &instance.memory, instance.exists_since, now);
-            let share = match instance.life {
-                Life::Stopping { .. } => share.stopping(),
-                Life::Starting { .. } | Life::Unseen { .. } | Life::Warm { .. } | Life::Leased { .. } => {
-                    share
-                }
-            };
-            sum.add(share, &instance.made);
+            sum.add(self.share_of(instance, now), &instance.made);
         }
         sum
+    }
+
+    /// What one of its instances is counted with.
+    pub(super) fn share_of(&self, instance: &Instance, now: Instant) -> Share {
+        let expected = self.expected_of(instance);
+        let share = Share::of(&expected, &instance.memory, instance.exists_since, now);
+        match instance.life {
+            Life::Stopping { .. } => share.stopping(),
+            Life::Starting { .. } | Life::Unseen { .. } | Life::Warm { .. } | Life::Leased { .. } => share,
+        }
     }
 
     /// The drain it is under: the sooner one, where there are two.

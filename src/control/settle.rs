@@ -182,6 +182,7 @@ impl Controller {
             active_at: now,
             deadline: now.after(lease.limits.runtime),
             draining: None,
+            hold: None,
         };
         let due = lease.due();
         let (home, class) = (lease.pool.clone(), lease.class.clone());

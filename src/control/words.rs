@@ -28,6 +28,8 @@ impl Why {
         match self {
             Why::QueueFull { .. } => "queue_full",
             Why::TenantLimit { .. } => "tenant_limit",
+            Why::MaxHolds { .. } => "max_holds",
+            Why::TenantHolds { .. } => "tenant_holds",
             Why::HeldBack { .. } => "held_back",
             Why::WaitExpired { .. } => "wait_expired",
             Why::HostDraining => "host_draining",
@@ -59,6 +61,9 @@ impl Why {
             Why::Cpu { need, have } => of(need.get(), have.get(), "millicores"),
             Why::QueueFull { queued, limit } => of(u64::from(*queued) + 1, u64::from(*limit), "requests"),
             Why::TenantLimit { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "leases"),
+            Why::MaxHolds { have, limit, .. } | Why::TenantHolds { have, limit, .. } => {
+                of(u64::from(*have) + 1, u64::from(*limit), "holds")
+            }
             Why::HeldBack { have, held } => of(u64::from(*held) + 1, u64::from(*have), "slots"),
             Why::MaxInstances { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "instances"),
             Why::UnderPressure { shortage, .. } => {
@@ -87,6 +92,12 @@ impl fmt::Display for Why {
             }
             Why::TenantLimit { have, limit } => {
                 write!(f, "the tenant's max_leases is reached: {have} of {limit}, those that wait included")
+            }
+            Why::MaxHolds { have, limit, .. } => {
+                write!(f, "the pool's max_holds is reached: {have} of {limit} wait for a person")
+            }
+            Why::TenantHolds { have, limit, .. } => {
+                write!(f, "the tenant's max_holds is reached: {have} of {limit} wait for a person")
             }
             Why::HeldBack { have, held } => {
                 write!(f, "{} free, and {held} held back for other classes", many_are(*have, "slot"))
@@ -269,6 +280,7 @@ impl End {
             End::Expired(Deadline::FirstUse) => "first_use_timeout",
             End::Expired(Deadline::Idle) => "idle_timeout",
             End::Expired(Deadline::Runtime) => "max_runtime",
+            End::Expired(Deadline::Hold) => "hold",
             End::Interrupted(Interruption::Drain) => "drain",
             End::Interrupted(Interruption::Pressure) => "pressure",
             End::Interrupted(Interruption::HostLost) => "host_lost",
@@ -290,6 +302,7 @@ impl fmt::Display for End {
             End::Expired(Deadline::FirstUse) => write!(f, "nobody used it within first_use_timeout"),
             End::Expired(Deadline::Idle) => write!(f, "nobody used it for idle_timeout"),
             End::Expired(Deadline::Runtime) => write!(f, "it ran for max_runtime"),
+            End::Expired(Deadline::Hold) => write!(f, "it waited for a person, who did not come in time"),
             End::Interrupted(Interruption::Drain) => write!(f, "the window of a drain was over"),
             End::Interrupted(Interruption::Pressure) => write!(f, "the host was short of memory"),
             End::Interrupted(Interruption::HostLost) => write!(f, "the host went down"),
@@ -302,12 +315,13 @@ impl fmt::Display for End {
 }
 
 impl LeaseState {
-    /// The state's name for callers: an executing lease under a drain is `draining`.
+    /// The state's name for callers: a lease under a drain is `draining`, also where it waits for a person.
     pub const fn code(&self) -> &'static str {
         match self {
             LeaseState::Queued { starting: false, .. } => "queued",
             LeaseState::Queued { starting: true, .. } => "starting",
-            LeaseState::Executing { draining: None, .. } => "executing",
+            LeaseState::Executing { draining: None, hold: None, .. } => "executing",
+            LeaseState::Executing { draining: None, hold: Some(_), .. } => "waiting_for_approval",
             LeaseState::Executing { draining: Some(_), .. } => "draining",
             LeaseState::Ended { end, .. } => end.code(),
         }
@@ -367,6 +381,11 @@ impl fmt::Display for What {
             What::InstanceGone => write!(f, "instance is gone"),
             What::LeaseQueued => write!(f, "lease waits"),
             What::LeaseGranted(waited) => write!(f, "lease granted after {}", show_duration(*waited)),
+            What::LeaseHeld(lasting, reason) => {
+                write!(f, "lease waits for a person for {}: {reason}", show_duration(*lasting))
+            }
+            What::LeaseResumed(after) => write!(f, "lease goes on after {}", show_duration(*after)),
+            What::HoldRefused(why) => write!(f, "lease may not wait for a person: {why}"),
             What::LeaseEnded(end) => write!(f, "lease {}: {end}", end.code()),
             What::RequestRefused(why) => write!(f, "request refused: {why}"),
             What::DrainBegan(Duration::ZERO) => write!(f, "drain began, interrupts what still runs"),

@@ -168,6 +168,14 @@ pub(super) fn leases(leases: &[LeaseBody]) -> String {
         .collect();
     let mut text = table(&head, &rows);
     for lease in leases {
+        if let Some(hold) = &lease.hold {
+            text.push_str(&format!(
+                "{} {}: waits for a person: {}\n",
+                paint("!", Yellow),
+                lease.id,
+                hold.reason
+            ));
+        }
         let note = match (&lease.detail, &lease.blocked_by, lease.place) {
             (Some(detail), _, _) => detail.clone(),
             (None, Some(limit), Some(place)) => format!("place {place}, {}", limit.detail),
@@ -204,7 +212,14 @@ fn field<'a>(key: &'a str, value: &serde_json::Value) -> (&'a str, String) {
         (_, _, serde_json::Value::Object(inner)) => {
             let counts =
                 || inner.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ");
-            (key, inner.get("detail").and_then(|d| d.as_str()).map_or_else(counts, str::to_owned))
+            (
+                key,
+                inner
+                    .get("detail")
+                    .or(inner.get("reason"))
+                    .and_then(|d| d.as_str())
+                    .map_or_else(counts, str::to_owned),
+            )
         }
         (_, _, value) => (key, value.to_string()),
     }
@@ -278,6 +293,11 @@ fn notes(pool: &PoolBody) -> Vec<String> {
             0 => "drained".into(),
             left => format!("draining, {left} instances left"),
         });
+    }
+    if pool.holds > 0 {
+        let kept = Bytes::new(pool.holds_promised_bytes);
+        let (many, most) = (pool.holds, pool.max_holds);
+        notes.push(format!("{many} of at most {most} leases wait for a person and keep {kept}"));
     }
     if let Some(limit) = &pool.blocked_by {
         notes.push(format!("starts nothing: {}", limit.detail));

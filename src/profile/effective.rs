@@ -151,6 +151,7 @@ impl HostProfile {
         for (name, limits) in &self.tenants {
             list.table = format!("tenant.{}", spell_key(name));
             list.add("max_leases", limits.max_leases.map(|most| most.to_string()));
+            list.add("max_holds", limits.max_holds.map(|most| most.to_string()));
         }
         for (name, pool) in &self.pools {
             list.table = format!("pool.{name}");
@@ -209,6 +210,9 @@ impl List {
         self.add("idle_timeout", Some(text(&spell_time(deadlines.idle_timeout))));
         self.add("max_runtime", Some(text(&spell_time(deadlines.max_runtime))));
         self.add("expect_runtime", Some(text(&spell_time(pool.expect_runtime))));
+        self.add("hold.timeout", Some(text(&spell_time(pool.holds.timeout))));
+        self.add("hold.longest", Some(text(&spell_time(pool.holds.longest))));
+        self.add("max_holds", Some(pool.holds.most.to_string()));
         self.add("stop_timeout", Some(text(&spell_time(deadlines.stop_timeout))));
         self.add("target_utilization", Some(text(&pool.target_utilization.to_string())));
         self.add("miss_target", Some(text(&pool.miss_target.to_string())));

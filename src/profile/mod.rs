@@ -101,6 +101,8 @@ impl HostProfile {
 pub struct TenantLimits {
     /// Leases at once over all pools, waiting ones included; `None` means as many as it likes.
     pub max_leases: Option<u32>,
+    /// Of them that may wait for a person; `None` means as many as their pools allow.
+    pub max_holds: Option<u32>,
 }
 
 /// What concerns the host as a whole: `[host]`.
@@ -210,6 +212,8 @@ pub struct Pool {
     pub on_pressure: OnPressure,
     /// What each class of the host has of its slots.
     pub classes: BTreeMap<ClassName, PoolClass>,
+    /// How its leases may wait for a person.
+    pub holds: Holds,
 }
 
 impl Pool {
@@ -226,6 +230,28 @@ impl Pool {
         let guaranteed = self.classes.get(class).is_some_and(|its| its.guaranteed > 0);
         // Its turn is the first one: one occupancy of a slot of its own, after one of somebody else's.
         guaranteed.then(|| occupancy.saturating_add(occupancy))
+    }
+}
+
+/// How leases of a pool may wait for a person: `hold = { timeout, longest }` and `max_holds`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holds {
+    /// How long a hold lasts whose caller does not say.
+    pub timeout: Duration,
+    /// The longest that one may last.
+    pub longest: Duration,
+    /// How many of its leases may be held at once.
+    pub most: u32,
+}
+
+impl Holds {
+    /// What holds for a pool of so many slots where nothing is written.
+    pub const fn of_slots(slots: u32) -> Holds {
+        // Half of the slots go on working whatever waits.
+        let most = if slots < 2 { 1 } else { slots / 2 };
+        // Somebody is called and comes; within an hour, or not any more today.
+        Holds { timeout: Duration::from_secs(600), longest: Duration::from_secs(3600), most }
     }
 }
 

@@ -8,7 +8,7 @@ use super::visitors::Visit;
 use super::{Happening, World};
 use crate::control::message::End;
 use crate::control::message::{
-    Acquire, Call, CallId, Input, LeaseId, LeaseState, LeaseView, Refusal, Reply, Tenant, WaitFor,
+    Acquire, Call, CallId, HoldFor, Input, LeaseId, LeaseState, LeaseView, Refusal, Reply, Tenant, WaitFor,
 };
 use crate::profile::{ClassName, PoolName};
 use crate::quantity::Instant;
@@ -57,6 +57,9 @@ pub(super) enum Act {
     Use,
     MovesBytes,
     Renew,
+    /// Lets its lease wait for a person.
+    Hold,
+    Resume,
     Release,
     Cancel,
     Overrun,
@@ -137,6 +140,11 @@ impl World {
                 let by = Duration::from_secs(self.rng.u64(0..90));
                 self.ask(Call::Renew(lease, by), Asked::Other);
             }
+            Act::Hold => {
+                let lasting = self.rng.bool().then(|| Duration::from_secs(self.rng.u64(0..60)));
+                self.ask(Call::Hold(lease, HoldFor { reason: "log in".into(), lasting }), Asked::Other);
+            }
+            Act::Resume => drop(self.ask(Call::Resume(lease), Asked::Other)),
             Act::Release => drop(self.ask(Call::Release(lease), Asked::Other)),
             Act::Cancel => drop(self.ask(Call::Cancel(lease), Asked::Other)),
             Act::Overrun => drop(self.ask(Call::Overran(lease), Asked::Other)),
@@ -253,6 +261,12 @@ impl World {
         }
         if self.rng.u32(0..4) == 0 {
             self.act_within(number, Act::Watch, 1..work);
+        }
+        for _ in 0..self.rng.u32(0..8).saturating_sub(5) {
+            self.act_within(number, Act::Hold, 1..work);
+            if self.rng.bool() {
+                self.act_within(number, Act::Resume, 1..work);
+            }
         }
         match self.rng.u32(0..12) {
             0 => self.act_within(number, Act::Cancel, 1..work),

@@ -166,11 +166,14 @@ fn host(rng: &mut Rng, whole: bool) -> (String, Bytes, MilliCpu) {
             ("idle_timeout", rng.u64(5..=20)),
             ("max_runtime", rng.u64(20..=60)),
             ("stop_timeout", rng.u64(1..=5)),
+            ("hold.timeout", rng.u64(5..=20)),
+            ("hold.longest", rng.u64(20..=60)),
         ];
         let deadlines: String =
             seconds.iter().map(|(key, value)| format!("{key} = \"{value}s\"\n")).collect();
         let most = min + more + rng.u64(1..=3);
-        let shares = shares(rng, most);
+        let holds = if rng.bool() { String::new() } else { format!("max_holds = {}\n", rng.u64(0..=2)) };
+        let shares = shares(rng, most) + &holds;
         pools += &format!(
             "[pool.{name}]\nkind = \"{kind}\"\nimage = \"{image}\"\nmemory_expect = \"{expect}MiB\"\n\
              memory_max = \"{}MiB\"\ncpus = \"{}\"\nmax_instances = {}\n\
@@ -184,7 +187,7 @@ fn host(rng: &mut Rng, whole: bool) -> (String, Bytes, MilliCpu) {
         );
     }
     if rng.u32(0..3) == 0 {
-        pools += &format!("[tenant.c]\nmax_leases = {}\n", rng.u64(1..=6));
+        pools += &format!("[tenant.c]\nmax_leases = {}\nmax_holds = {}\n", rng.u64(1..=6), rng.u64(0..=1));
     }
     if rng.u32(0..4) == 0 {
         pools += "[pool.giant]\nkind = \"sandbox\"\nimage = \"i\"\nmemory_max = \"64GiB\"\n\

@@ -76,6 +76,9 @@ impl Report {
                 self.count("grants");
                 self.longest_wait = self.longest_wait.max(*waited);
             }
+            What::LeaseHeld(..) => self.count("holds"),
+            What::LeaseResumed(_) => self.count("resumed"),
+            What::HoldRefused(why) => self.limit(why),
             What::InstanceStartFailed(_) => self.count("starts failed"),
             What::InstanceStopping(why) => self.count(why.code()),
             What::InstanceStuck(..) => self.count("stops failed"),

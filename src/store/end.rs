@@ -53,6 +53,7 @@ enum DeadlineText {
     FirstUse,
     Idle,
     Runtime,
+    Hold,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -110,6 +111,18 @@ enum WhyText {
     TenantLimit {
         have: u32,
         limit: u32,
+    },
+    MaxHolds {
+        have: u32,
+        limit: u32,
+        #[serde(with = "instant")]
+        until: Instant,
+    },
+    TenantHolds {
+        have: u32,
+        limit: u32,
+        #[serde(with = "instant")]
+        until: Instant,
     },
     HeldBack {
         have: u32,

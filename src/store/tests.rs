@@ -9,7 +9,7 @@ use tempfile::TempDir;
 use super::clock::Moment;
 use super::{Batch, Entry, Outcome, Store, StoreError, Writer};
 use crate::control::message::{
-    Cancelled, Deadline, DrainRecord, End, EnvelopeRecord, Exit, Failure, InstanceId, InstanceRecord,
+    Cancelled, Deadline, DrainRecord, End, EnvelopeRecord, Exit, Failure, Hold, InstanceId, InstanceRecord,
     InstanceRecordState, Interruption, LeaseId, LeaseRecord, LeaseRecordState, LimitsRecord, Made,
     PeakWeight, Process, Record, Scope, Tenant, Why,
 };
@@ -84,6 +84,8 @@ fn ends() -> Vec<End> {
         Why::Cpu { need: MilliCpu::new(2), have: MilliCpu::new(1) },
         Why::MaxInstances { have: 3, limit },
         Why::TenantLimit { have: 3, limit },
+        Why::MaxHolds { have: 3, limit, until: at(9) },
+        Why::TenantHolds { have: 3, limit, until: at(9) },
         Why::HeldBack { have: 1, held: 1 },
         Why::Starts { have: 3, limit },
         Why::Backoff { failures: 2, last: "boom".into(), until: at(9) },
@@ -105,6 +107,7 @@ fn ends() -> Vec<End> {
         End::Expired(Deadline::FirstUse),
         End::Expired(Deadline::Idle),
         End::Expired(Deadline::Runtime),
+        End::Expired(Deadline::Hold),
         End::Interrupted(Interruption::Drain),
         End::Interrupted(Interruption::HostLost),
         End::Interrupted(Interruption::PoolRemoved),
@@ -132,6 +135,17 @@ fn what_is_written_is_read_again() {
                 granted_at: at(3),
                 used: true,
                 deadline: at(99),
+                hold: None,
+            },
+        ),
+        lease(
+            "held",
+            LeaseRecordState::Executing {
+                instance: InstanceId { run: 5, count: 10 },
+                granted_at: at(3),
+                used: true,
+                deadline: at(99),
+                hold: Some(Hold { since: at(4), until: at(44), reason: "log in".into() }),
             },
         ),
     ];
@@ -198,6 +212,7 @@ fn a_lease_that_does_not_read_takes_what_it_may_have_had_with_it() {
             granted_at: at(3),
             used: true,
             deadline: at(9),
+            hold: None,
         };
         let lease = Record::Lease(Box::new(lease("lent", state)));
         let instances = [1, 2].map(|count| Record::Instance(instance(count, warm)));
@@ -288,11 +303,11 @@ fn the_words_of_a_version_are_these() {
     completed, failed, cancelled, expired, interrupted, refused
     died, vanished, overran
     by_caller or caller_gone
-    first_use, idle, runtime
+    first_use, idle, runtime, hold
     drain, host_lost, pool_removed, pressure
-    queue_full, wait_expired, host_draining, pool_draining, pool_removed, never_fits, memory_promised, memory_available, cpu, max_instances, tenant_limit, held_back, starts, backoff, no_telemetry, engine_unreachable, not_recorded, under_pressure, cpu_pressure, recovering
+    queue_full, wait_expired, host_draining, pool_draining, pool_removed, never_fits, memory_promised, memory_available, cpu, max_instances, tenant_limit, max_holds, tenant_holds, held_back, starts, backoff, no_telemetry, engine_unreachable, not_recorded, under_pressure, cpu_pressure, recovering
     ");
-    assert_eq!(super::file::MIGRATIONS.len(), 3);
+    assert_eq!(super::file::MIGRATIONS.len(), 4);
 }
 
 /// The file's pages but the first are overwritten, and nothing of them is in memory.

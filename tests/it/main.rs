@@ -15,6 +15,7 @@ mod drains;
 mod engine_away;
 mod failures;
 mod growth;
+mod holds;
 mod lives;
 mod metrics;
 mod mistakes;

@@ -12,7 +12,7 @@ use stoker::sim::{Options, Report, run};
 const SEEDS: u64 = 200;
 
 /// Each end of a lease and each limit occurs over the seeds: a run that never meets one proves nothing of it.
-const ENDS: [&str; 15] = [
+const ENDS: [&str; 16] = [
     "released",
     "died",
     "vanished",
@@ -22,6 +22,7 @@ const ENDS: [&str; 15] = [
     "first_use_timeout",
     "idle_timeout",
     "max_runtime",
+    "hold",
     "drain",
     "pressure",
     "wait_expired",
@@ -29,9 +30,11 @@ const ENDS: [&str; 15] = [
     "pool_draining",
     "pool_removed",
 ];
-const LIMITS: [&str; 20] = [
+const LIMITS: [&str; 22] = [
     "queue_full",
     "tenant_limit",
+    "max_holds",
+    "tenant_holds",
     "held_back",
     "wait_expired",
     "host_draining",
@@ -52,7 +55,7 @@ const LIMITS: [&str; 20] = [
     "not_recorded",
 ];
 /// What else has to happen for the faults to have been met.
-const OTHERS: [&str; 38] = [
+const OTHERS: [&str; 40] = [
     "words lost",
     "words doubled",
     "words late",
@@ -73,6 +76,8 @@ const OTHERS: [&str; 38] = [
     "aged",
     "surplus",
     "callers crashed",
+    "holds",
+    "resumed",
     "grants undelivered",
     "tight",
     "critical",

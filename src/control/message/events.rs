@@ -1,5 +1,6 @@
 //! Transitions, for the journal: what happened to what, and why.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Ceilings, End, InstanceId, LeaseId, Level, Shortage, StartFailure, Tenant, Victim, Why};
@@ -41,6 +42,12 @@ pub enum What {
     LeaseQueued,
     /// A request was granted after waiting this long.
     LeaseGranted(Duration),
+    /// A lease waits for a person, so long at most, for this reason.
+    LeaseHeld(Duration, Arc<str>),
+    /// A person has done what a lease waited for, after this long.
+    LeaseResumed(Duration),
+    /// A lease may not wait for a person.
+    HoldRefused(Why),
     /// A lease ended.
     LeaseEnded(End),
     /// A request was refused at once, without a lease.

@@ -122,6 +122,9 @@ fn is_trouble(what: &What) -> bool {
         | What::InstanceGone
         | What::LeaseQueued
         | What::LeaseGranted(_)
+        | What::LeaseHeld(..)
+        | What::LeaseResumed(_)
+        | What::HoldRefused(_)
         | What::LeaseEnded(_)
         | What::RequestRefused(_)
         | What::DrainBegan(_)
@@ -150,6 +153,9 @@ fn state_and_reason(what: &What) -> (&'static str, Option<&'static str>) {
         What::InstanceGone => ("gone", None),
         What::LeaseQueued => ("queued", None),
         What::LeaseGranted(_) => ("executing", None),
+        What::LeaseHeld(..) => ("waiting_for_approval", None),
+        What::LeaseResumed(_) => ("executing", Some("resumed")),
+        What::HoldRefused(why) => ("executing", Some(why.code())),
         What::LeaseEnded(end) => (end.code(), Some(end.reason())),
         What::RequestRefused(why) => ("refused", Some(why.code())),
         What::DrainBegan(_) => ("draining", None),
@@ -199,7 +205,11 @@ impl Numbers {
             What::LeaseGranted(waited) => Numbers { waited: Some(*waited), ..none },
             What::InstanceStuck(_, tries) => Numbers { count: Some(u64::from(*tries)), ..none },
             What::ProfileReloaded(changes) => Numbers { count: Some(u64::from(*changes)), ..none },
-            What::RequestRefused(why) | What::LeaseEnded(End::Refused(why)) => Numbers::of_limit(why),
+            What::LeaseHeld(lasting, _) => Numbers { took: Some(*lasting), ..none },
+            What::LeaseResumed(after) => Numbers { waited: Some(*after), ..none },
+            What::RequestRefused(why) | What::HoldRefused(why) | What::LeaseEnded(End::Refused(why)) => {
+                Numbers::of_limit(why)
+            }
             What::LeaseEnded(End::Failed(Failure::Died(Exit { code })))
             | What::InstanceStartFailed(
                 StartFailure::Died(Exit { code }) | StartFailure::DiedYoung(Exit { code }),

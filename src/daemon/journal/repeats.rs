@@ -80,6 +80,7 @@ fn kind(event: &Event) -> Option<Kind> {
     let of = |what, reason| Some((what, reason, event.pool.clone(), event.tenant.clone()));
     match &event.what {
         What::RequestRefused(why) => of("refused", why.code()),
+        What::HoldRefused(why) => of("hold_refused", why.code()),
         What::InstanceStartFailed(_) => of("start_failed", ""),
         What::EngineLost(_) => of("engine", ""),
         What::EngineBack => of("engine", ""),
@@ -98,6 +99,8 @@ fn kind(event: &Event) -> Option<Kind> {
         | What::InstanceGone
         | What::LeaseQueued
         | What::LeaseGranted(_)
+        | What::LeaseHeld(..)
+        | What::LeaseResumed(_)
         | What::LeaseEnded(_)
         | What::DrainBegan(_)
         | What::Drained

@@ -253,9 +253,10 @@ fn tenants(tables: Option<Fields<'_>>) -> BTreeMap<String, TenantLimits> {
     for (name, mut fields) in tables.sections("[tenant.alice]") {
         tables.name_is_right(name, tenant_name);
         let max_leases = fields.read("max_leases", shape::count(1..=100_000)).map(Some).or(None).value;
+        let max_holds = fields.read("max_holds", shape::count(0..=100_000)).map(Some).or(None).value;
         fields.finish();
-        if max_leases.is_some() {
-            tenants.insert(name.to_owned(), TenantLimits { max_leases });
+        if max_leases.is_some() || max_holds.is_some() {
+            tenants.insert(name.to_owned(), TenantLimits { max_leases, max_holds });
         }
     }
     tenants

@@ -15,7 +15,7 @@ use crate::profile::check::shape::{self, spell_size, spell_time};
 use crate::profile::check::{DAY, MOST_CORES, MOST_MEMORY, shares};
 use crate::profile::mistake::Wrong;
 use crate::profile::tree::{Data, Value, quote};
-use crate::profile::{ClassName, Deadlines, Kind, Network, OnPressure, Pool, Probe, Template, Warm};
+use crate::profile::{ClassName, Deadlines, Holds, Kind, Network, OnPressure, Pool, Probe, Template, Warm};
 use crate::quantity::{Bytes, MilliCpu, Permille};
 
 /// What the process itself needs beside the files it keeps in memory. An interpreter starts in less.
@@ -92,6 +92,7 @@ fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool
     let (warm, max_instances) = stock(&mut fields);
     let shares = shares::of(&mut fields, classes, max_instances);
     let (deadlines, expect_runtime) = deadlines(&mut fields);
+    let holds = holds(&mut fields, max_instances);
     let (target_utilization, miss_target) = targets(&mut fields);
     // It is the callers' words and the journal is the operator's: nothing goes there unasked.
     let journal_output = fields.read("journal_output", shape::flag).or(false).value;
@@ -112,6 +113,7 @@ fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool
         journal_output,
         on_pressure,
         classes: shares,
+        holds,
         expect_runtime,
         target_utilization,
         miss_target,
@@ -395,6 +397,27 @@ fn deadlines(fields: &mut Fields<'_>) -> (Deadlines, Duration) {
         stop_timeout,
     };
     (deadlines, expect.value)
+}
+
+/// How its leases may wait for a person.
+fn holds(fields: &mut Fields<'_>, slots: u32) -> Holds {
+    let mut holds = Holds::of_slots(slots);
+    if let Some(mut hold) = fields.section("hold", "{ timeout = \"10m\", longest = \"1h\" }") {
+        let times = || shape::time(SHORTEST..=7 * DAY);
+        let timeout = hold.read("timeout", times());
+        let longest = hold.read("longest", times()).or(holds.longest);
+        let timeout = timeout.or(holds.timeout.min(longest.value));
+        if timeout.sound && longest.sound && timeout.value > longest.value {
+            let [found, most] = [timeout.value, longest.value].map(spell_time);
+            let wrong = Wrong::new(format!("expected at most `longest`, which is {most}, found {found}"));
+            hold.clash(&timeout.place, "timeout", wrong);
+        }
+        (holds.timeout, holds.longest) = (timeout.value, longest.value);
+        hold.finish();
+    }
+    // None: a pool whose leases have nobody to wait for.
+    holds.most = fields.read("max_holds", shape::count(0..=MOST_INSTANCES)).or(holds.most).value;
+    holds
 }
 
 /// Without a kind some defaults are as good as others: the profile is not going to be used.

@@ -154,6 +154,7 @@ fn the_parser_knows_these_keys_and_no_others() {
         (TENANT, ""),
         (POOL, ""),
         (POOL, "warm"),
+        (POOL, "hold"),
         (POOL, "probe"),
         (POOL, "class.interactive"),
     ] {

@@ -104,6 +104,9 @@ impl Judge {
                     record: 0,
                     told: false,
                     used: false,
+                    hold: None,
+                    hold_asked: None,
+                    resumed: false,
                     active_at: now,
                     deadline: now,
                     ended: false,
@@ -124,6 +127,8 @@ impl Judge {
                 }
             }
             Call::Use(id) => self.touch(id, now),
+            Call::Hold(id, asked) => self.mark(id, |known| known.hold_asked = Some(asked.lasting)),
+            Call::Resume(id) => self.mark(id, |known| known.resumed = true),
             Call::Release(id) => self.mark(id, |known| known.released = true),
             Call::Cancel(id) => self.mark(id, |known| known.cancelled = true),
             Call::Undelivered(id) => self.mark(id, |known| known.left = true),
@@ -164,7 +169,7 @@ impl Judge {
         known.granted.map(|(_, at)| (known.deadline, at))
     }
 
-    fn touch(&mut self, id: &LeaseId, at: Instant) {
+    pub(super) fn touch(&mut self, id: &LeaseId, at: Instant) {
         if self.executing(id).is_some() {
             let first = !self.leases[id].used;
             self.mark(id, |known| {

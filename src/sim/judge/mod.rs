@@ -9,6 +9,7 @@
 //! costs here does not grow with the run.
 
 mod hears;
+mod holds;
 mod relief;
 mod restarts;
 mod sees;
@@ -113,6 +114,11 @@ struct Known {
     record: u64,
     told: bool,
     used: bool,
+    /// Since when it waits for a person, and until when.
+    hold: Option<(Instant, Instant)>,
+    /// It was to be held, for so long where that was said; and to be resumed.
+    hold_asked: Option<Option<Duration>>,
+    resumed: bool,
     active_at: Instant,
     deadline: Instant,
     ended: bool,

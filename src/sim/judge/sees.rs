@@ -241,10 +241,11 @@ impl Judge {
             LeaseState::Queued { deadline, .. } => {
                 granted.is_none() && !ended && *deadline == known.asked_at.after(known.wait)
             }
-            LeaseState::Executing { instance, used, deadline, draining, .. } => {
+            LeaseState::Executing { instance, used, deadline, draining, hold, .. } => {
                 granted == Some(*instance)
                     && !ended
                     && (*used, *deadline) == (known.used, known.deadline)
+                    && hold.as_ref().map(|hold| (hold.since, hold.until)) == known.hold
                     && *draining == self.drain_of(&known.request.pool)
             }
             LeaseState::Ended { .. } => ended,
@@ -273,6 +274,7 @@ impl Judge {
                 hold(right, || format!("{pool} is gone, and something of it is left"))
             }
             (What::LeaseEnded(end), _, Some(lease)) => self.see_end(lease, end),
+            (What::LeaseHeld(..) | What::LeaseResumed(_) | What::HoldRefused(_), ..) => self.see_hold(event),
             (What::Pressure(..) | What::ReliefAsks(..) | What::ReliefEnds(..), ..) => {
                 self.see_pressure(event)
             }
@@ -386,7 +388,8 @@ impl Judge {
             End::Failed(Failure::Vanished) => seen.is_some_and(|seen| seen.absent),
             End::Failed(Failure::Overran) => known.overran,
             End::Expired(Deadline::Runtime) => seen.is_some() && due(known.deadline),
-            End::Expired(Deadline::Idle) => seen.is_some() && known.used && due(idle),
+            End::Expired(Deadline::Hold) => seen.is_some() && known.hold.is_some_and(|(_, until)| due(until)),
+            End::Expired(Deadline::Idle) => seen.is_some() && known.used && known.hold.is_none() && due(idle),
             End::Expired(Deadline::FirstUse) => seen.is_some() && !known.used && due(idle),
             End::Interrupted(Interruption::Pressure) => {
                 known.granted.is_some_and(|(id, _)| self.relieved(id, Some(lease)))
@@ -453,7 +456,8 @@ impl Judge {
             None => known.asked_at.after(known.wait),
             Some(_) => {
                 let drain = self.drain_of(&known.request.pool).unwrap_or(known.deadline);
-                known.deadline.min(self.idle_deadline(known)).min(drain)
+                let waits = known.hold.map_or_else(|| self.idle_deadline(known), |(_, until)| until);
+                known.deadline.min(waits).min(drain)
             }
         }
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use stoker::control::message::{
-    DrainView, Engine, ExplainView, HostView, InstanceId, InstanceRecordState, LeaseId, LeaseRecordState,
-    LeaseState, LeaseView, Output, PoolView, Record, Refusal, Reply, Scope, Why,
+    DrainView, Engine, ExplainView, Hold, HoldsView, HostView, InstanceId, InstanceRecordState, LeaseId,
+    LeaseRecordState, LeaseState, LeaseView, Output, PoolView, Record, Refusal, Reply, Scope, Why,
 };
 use stoker::quantity::{Instant, show_duration};
 
@@ -58,9 +58,10 @@ fn record(record: &Record) -> String {
         Record::Lease(lease) => {
             let state = match &lease.state {
                 LeaseRecordState::Queued { deadline, .. } => format!("queued until {}", at(*deadline)),
-                LeaseRecordState::Executing { instance: id, used, deadline, .. } => {
+                LeaseRecordState::Executing { instance: id, used, deadline, hold, .. } => {
                     let used = if *used { " used" } else { "" };
-                    format!("executing on {} until {}{used}", instance(*id), at(*deadline))
+                    let hold = hold.as_ref().map_or(String::new(), self::hold);
+                    format!("executing on {} until {}{used}{hold}", instance(*id), at(*deadline))
                 }
                 LeaseRecordState::Ended { end, .. } => format!("{}: {end}", end.code()),
             };
@@ -101,6 +102,9 @@ fn explain(name: &str, it: &ExplainView) -> Vec<String> {
         ),
         format!("  stock {}, held {}, start {}, stop {}", it.stock, it.held, it.start, it.stop),
     ];
+    if it.holds.leases > 0 {
+        lines.push(format!("  {}", holds(&it.holds)));
+    }
     for class in it.classes.iter().filter(|class| class.per_hour > 0) {
         let service = show_duration(class.service);
         let (waiting, leased, guaranteed) = (class.waiting, class.leased, class.guaranteed);
@@ -155,16 +159,22 @@ fn state(view: &LeaseView) -> String {
             let blocked = blocked_by.as_ref().map_or(String::new(), |why| format!(", {}", self::why(why)));
             format!("queued at place {place} until {}{start}{blocked}", at(*deadline))
         }
-        LeaseState::Executing { instance: id, used, idle_deadline, deadline, draining, .. } => {
+        LeaseState::Executing { instance: id, used, idle_deadline, deadline, draining, hold, .. } => {
             let idle = if *used { "idle" } else { "first use" };
             let drain = draining.map_or(String::new(), |until| format!(", drained at {}", at(until)));
-            let (id, idle_at, end) = (instance(*id), at(*idle_deadline), at(*deadline));
-            format!("executing on {id}, {idle} until {idle_at}, at most until {end}{drain}")
+            let idle = idle_deadline.map_or(String::new(), |until| format!(", {idle} until {}", at(until)));
+            let hold = hold.as_ref().map_or(String::new(), self::hold);
+            let (id, end) = (instance(*id), at(*deadline));
+            format!("executing on {id}{idle}{hold}, at most until {end}{drain}")
         }
         LeaseState::Ended { end, at: ended, .. } => {
             format!("{} ({}) at {}: {end}", end.code(), end.reason(), at(*ended))
         }
     }
+}
+
+fn hold(hold: &Hold) -> String {
+    format!(", held from {} until {}: {}", at(hold.since), at(hold.until), hold.reason)
 }
 
 fn refusal(refusal: &Refusal) -> String {
@@ -193,12 +203,17 @@ fn pool(view: &PoolView) -> String {
     let PoolView { name, starting, warm, stock, leased, stopping, stuck, queued, promised, .. } = view;
     let outdated = if view.outdated > 0 { format!(", {} outdated", view.outdated) } else { String::new() };
     let removed = if view.removed { ", removed" } else { "" };
+    let held = if view.holds.leases > 0 { format!(", {}", holds(&view.holds)) } else { String::new() };
     let drain = view.drain.as_ref().map_or(String::new(), self::drain);
     let blocked = view.blocked_by.as_ref().map_or(String::new(), |why| format!(", {}", self::why(why)));
     format!(
         "{name}: {warm} warm of {stock}, {starting} starting, {leased} leased, {stopping} stopping ({stuck} stuck), \
-         {queued} queued, {promised} promised{outdated}{removed}{drain}{blocked}"
+         {queued} queued, {promised} promised{held}{outdated}{removed}{drain}{blocked}"
     )
+}
+
+fn holds(view: &HoldsView) -> String {
+    format!("{} of {} held with {}", view.leases, view.limit, view.promised)
 }
 
 fn host(view: &HostView) -> String {

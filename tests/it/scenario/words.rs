@@ -21,8 +21,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use stoker::control::message::{
-    Acquire, Call, Engine, Exit, HostMemory, Input, InstanceId, LeaseId, Listing, News, Process, Scope,
-    StartFailure, Tenant, WaitFor,
+    Acquire, Call, Engine, Exit, HoldFor, HostMemory, Input, InstanceId, LeaseId, Listing, News, Process,
+    Scope, StartFailure, Tenant, WaitFor,
 };
 use stoker::profile::{ClassName, PoolName};
 use stoker::quantity::{Bytes, Instant, MilliCpu, parse_duration};
@@ -243,6 +243,11 @@ fn call(words: &[&str]) -> Result<Said, Wrong> {
         ["leases"] => Call::Leases,
         ["use", name] => Call::Use(lease(name)),
         ["renew", name, by] => Call::Renew(lease(name), duration(by)?),
+        ["hold", name, lasting, ref why @ ..] => {
+            let lasting = if lasting == "default" { None } else { Some(duration(lasting)?) };
+            Call::Hold(lease(name), HoldFor { reason: why.join(" ").into(), lasting })
+        }
+        ["resume", name] => Call::Resume(lease(name)),
         ["release", name] => Call::Release(lease(name)),
         ["cancel", name] => Call::Cancel(lease(name)),
         ["undelivered", name] => Call::Undelivered(lease(name)),

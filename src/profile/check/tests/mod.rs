@@ -47,6 +47,8 @@ start_timeout = "30s"
 first_use_timeout = "15s"
 idle_timeout = "10m"
 max_runtime = "2h 30m"
+hold = { timeout = "20m", longest = "45m" }
+max_holds = 12
 stop_timeout = "10s"
 journal_output = true
 on_pressure = "interrupt"
@@ -55,6 +57,7 @@ class.nightly.share = "12.5%"
 
 [tenant.alice]
 max_leases = 20
+max_holds = 4
 
 [tenant."*"]
 max_leases = 5

@@ -70,10 +70,13 @@ fn every_key_arrives() {
     ClassName("nightly"): PoolClass { share: Some(Permille(125))
     hold_back: 0
     guaranteed: 7
-    weight: 125 }} }
+    weight: 125 }}
+    holds: Holds { timeout: 1200s
+    longest: 2700s
+    most: 12 } }
     "#);
-    let limits = ["alice", "bob"].map(|tenant| profile.limits_of(tenant).max_leases);
-    assert_eq!(limits, [Some(20), Some(5)]);
+    let limits = ["alice", "bob"].map(|tenant| profile.limits_of(tenant));
+    assert_eq!(limits.map(|its| (its.max_leases, its.max_holds)), [(Some(20), Some(4)), (Some(5), None)]);
     assert_eq!(
         profile.pools["python"].template.probe,
         Probe::Command(["python3", "-c", "pass"].map(String::from).into())
@@ -121,7 +124,10 @@ fn defaults_of_a_browser() {
     ClassName("interactive"): PoolClass { share: None
     hold_back: 0
     guaranteed: 1
-    weight: 500 }} }
+    weight: 500 }}
+    holds: Holds { timeout: 600s
+    longest: 3600s
+    most: 8 } }
     "#);
 }
 
@@ -166,7 +172,10 @@ fn defaults_of_a_sandbox() {
     ClassName("interactive"): PoolClass { share: None
     hold_back: 0
     guaranteed: 1
-    weight: 500 }} }
+    weight: 500 }}
+    holds: Holds { timeout: 600s
+    longest: 3600s
+    most: 8 } }
     "#);
 }
 
