@@ -23,7 +23,7 @@ pub(super) async fn features() -> Json<Value> {
     Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
         "features": [
-            "leases", "wait_for", "hold", "exec", "tunnel", "pools", "explain", "host", "drain", "reload",
+            "leases", "wait_for", "hold", "providers", "exec", "tunnel", "pools", "explain", "host", "drain", "reload",
         ],
     }))
 }

@@ -6,11 +6,13 @@
 mod class;
 mod explain;
 mod hold;
+mod provider;
 mod reload;
 
 pub use class::ClassBody;
 pub use explain::{ClassDemandBody, ExplainBody, LimitRowBody};
 pub use hold::{HoldAnswer, HoldBody};
+pub use provider::{PermitAnswer, PermitBody, PermitWaitBody, ProviderBody, Providers, ThrottledBody};
 pub use reload::{ChangeBody, MistakeBody, Reloaded};
 
 use std::time::Duration;
@@ -20,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::control::message::{
     CeilingsView, DrainView, End, Engine, HostView, LeaseState, LeaseView, PoolView, Reading, Why,
 };
+use crate::profile::ProviderName;
 use crate::quantity::{Bytes, Instant, MilliCpu};
 
 /// `POST /v1/leases`
@@ -115,7 +118,7 @@ pub struct LeaseBody {
     pub class: String,
     /// Whose it is.
     pub tenant: String,
-    /// `queued`, `starting`, `executing`, `waiting_for_approval`, `draining`, or a terminal state.
+    /// `queued`, `starting`, `executing`, `waiting_for_approval`, `waiting_for_provider`, `draining`, or a terminal state.
     pub state: String,
     /// How long it waited, or has waited so far.
     pub waited_ms: u64,
@@ -135,6 +138,9 @@ pub struct LeaseBody {
     /// What it waits for, where it waits for a person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hold: Option<HoldAnswer>,
+    /// Permits that it waits for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub permits: Vec<PermitWaitBody>,
     /// Time left until its state ends in any case: the wait, the longest run, a hold, a drain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_in_ms: Option<u64>,
@@ -416,6 +422,7 @@ impl From<&LeaseView> for LeaseBody {
             place: None,
             blocked_by: None,
             hold: None,
+            permits: Vec::new(),
             ends_in_ms: None,
             idle_ends_in_ms: None,
             reason: None,
@@ -428,7 +435,14 @@ impl From<&LeaseView> for LeaseBody {
                 body.ends_in_ms = Some(left(*deadline, now));
             }
             LeaseState::Executing {
-                instance, granted_at, idle_deadline, deadline, draining, hold, ..
+                instance,
+                granted_at,
+                idle_deadline,
+                deadline,
+                draining,
+                hold,
+                permits,
+                ..
             } => {
                 body.waited_ms = millis(granted_at.since(view.asked_at));
                 body.running_ms = Some(millis(now.since(*granted_at)));
@@ -437,6 +451,11 @@ impl From<&LeaseView> for LeaseBody {
                 let ends = others.into_iter().flatten().fold(*deadline, Instant::min);
                 body.ends_in_ms = Some(left(ends, now));
                 body.idle_ends_in_ms = idle_deadline.map(|at| left(at, now));
+                let waits = |(provider, since): &(ProviderName, Instant)| PermitWaitBody {
+                    provider: provider.to_string(),
+                    waited_ms: millis(now.since(*since)),
+                };
+                body.permits = permits.iter().map(waits).collect();
                 body.hold = hold.as_ref().map(|hold| HoldAnswer::of(hold, now));
             }
             LeaseState::Ended { end, at, granted_at } => {

@@ -100,7 +100,7 @@ pub(super) fn startable(pool: &Pool, room: &Room<'_>, now: Instant) -> u32 {
         sum: &sum,
     };
     // Of the pool and the pressure: these are no matter of how many.
-    if LIMITS[..5].iter().any(|limit| limit(&asked).objection.is_some()) {
+    if LIMITS[..6].iter().any(|limit| limit(&asked).objection.is_some()) {
         return 0;
     }
     let has = budget::Has { profile, memory, slice };
@@ -159,7 +159,7 @@ pub(super) struct Limit {
 }
 
 /// All of them, in the order in which an operator would want to hear of them.
-pub(super) const LIMITS: [fn(&Asked<'_>) -> Limit; 10] = [
+pub(super) const LIMITS: [fn(&Asked<'_>) -> Limit; 11] = [
     |asked| Limit::plain("not_recorded", asked.unwritten.map(|why| Why::NotRecorded(why.to_owned()))),
     |asked| {
         let Engine::Unreachable(why) = &asked.belief.engine else {
@@ -174,6 +174,11 @@ pub(super) const LIMITS: [fn(&Asked<'_>) -> Limit; 10] = [
     |asked| {
         let (have, limit) = (asked.pool.total(), asked.pool.spec.max_instances);
         Limit::of(Why::MaxInstances { have, limit }, have >= limit)
+    },
+    |asked| {
+        let Some(gate) = &asked.pool.gate else { return Limit::plain("provider_limit", None) };
+        let says = gate.shut.as_ref().unwrap_or(&gate.waits);
+        Limit { name: says.code(), figures: says.figures(), objection: gate.shut.clone() }
     },
     |asked| Limit::plain("under_pressure", asked.belief.gauge.objection(asked.now)),
     |asked| {
@@ -272,6 +277,8 @@ impl Why {
             | Why::TenantLimit { .. }
             | Why::MaxHolds { .. }
             | Why::TenantHolds { .. }
+            | Why::ProviderWaits { .. }
+            | Why::ProviderSpent { .. }
             | Why::HeldBack { .. }
             | Why::MaxInstances { .. }
             | Why::Starts { .. }

@@ -56,7 +56,9 @@ impl Ends {
             }
             Why::UnderPressure { until, .. }
             | Why::MaxHolds { until, .. }
-            | Why::TenantHolds { until, .. } => until.since(now),
+            | Why::TenantHolds { until, .. }
+            | Why::ProviderWaits { until, .. }
+            | Why::ProviderSpent { until, .. } => until.since(now),
             // The store tries again each second.
             Why::NotRecorded(_) => STORE_AGAIN,
             Why::Backoff { until, .. } => self.pace(now, queued, start).max(until.since(now)),

@@ -19,6 +19,7 @@ use crate::quantity::Instant;
 impl Controller {
     /// Answers a call, or keeps it until it can be answered.
     pub(super) fn take_call(&mut self, call: CallId, asked: Call) {
+        self.look_at_gates();
         match asked {
             Call::Acquire(request) => self.acquire(call, request),
             Call::Get { lease, until } => self.get(call, &lease, until),
@@ -30,6 +31,9 @@ impl Controller {
             Call::Renew(lease, by) => self.renew(call, &lease, by),
             Call::Hold(lease, asked) => self.hold(call, &lease, asked),
             Call::Resume(lease) => self.resume(call, &lease),
+            Call::Permit(lease, provider, wait) => self.permit(call, &lease, (provider, wait)),
+            Call::Providers => self.reply_providers(call),
+            Call::Throttled(provider, pause) => self.take_throttled(call, provider, pause),
             Call::Release(lease) => {
                 let queued = self.leases.get(&lease).is_some_and(|l| matches!(l.state, State::Queued { .. }));
                 let end = if queued { End::Cancelled(Cancelled::ByCaller) } else { End::Completed };
@@ -76,6 +80,9 @@ impl Controller {
 
     /// The caller of an unanswered call is gone: what waited for nobody but it leaves the queue.
     pub(super) fn take_hang_up(&mut self, call: CallId) {
+        if self.give_up_permit(call) {
+            return;
+        }
         let Some(id) = self.calls.remove(&call) else {
             // Its answer waits for a record, or was given: one that cannot be delivered is heard of elsewhere.
             if let Some(id) = self.records.unsay(call) {
@@ -189,6 +196,7 @@ impl Controller {
             asked_at: now,
             caller: (!request.asynchronous).then_some(call),
             watchers: Vec::new(),
+            permits: Vec::new(),
             recorded: false,
             limits,
             state: State::Queued { place, deadline },

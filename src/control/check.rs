@@ -29,6 +29,7 @@ impl Controller {
         }
         self.check_leases()?;
         self.check_calls()?;
+        self.check_permits()?;
         let (by_time, by_thing) = self.timers.len();
         ensure(by_time == by_thing, || "the two maps of timers disagree".into())
     }
@@ -130,6 +131,10 @@ impl Controller {
         ensure(wanted.is_none() || pool.blocked_by.is_some(), || {
             format!("{name} wants a start for {wanted:?}, and nothing keeps it from it")
         })?;
+        let shut = pool.shut().zip(pool.spec.provider.clone());
+        ensure(shut.is_none_or(|(_, its)| self.timers.has(&Timer::Provider(its))), || {
+            format!("{name} is shut by its provider for ever")
+        })?;
         let sleeps = matches!(pool.blocked_by, Some(Why::Backoff { until, .. }) if until > self.now);
         ensure(!sleeps || self.timers.has(&Timer::Retry(name.clone())), || format!("{name} sleeps for ever"))
     }
@@ -171,11 +176,33 @@ impl Controller {
         ensure(over == self.ended.len(), || format!("{over} leases ended, {} remembered", self.ended.len()))
     }
 
+    /// Every permit that is waited for is in its provider's queue, and ends.
+    fn check_permits(&self) -> Result<(), Broken> {
+        let mut waiting = 0;
+        for lease in self.leases.values() {
+            for wanted in &lease.permits {
+                waiting += 1;
+                let governor = self.providers.get(&wanted.provider);
+                let queued = governor.is_some_and(|governor| governor.has(wanted, &lease.id));
+                let ends = self.timers.has(&Timer::Permit(wanted.call));
+                let right = queued && ends && lease.instance().is_some();
+                ensure(right, || format!("{} waits for {wanted:?} in vain", lease.id))?;
+            }
+        }
+        for (name, governor) in &self.providers {
+            let looks = governor.waiting() == 0 || self.timers.has(&Timer::Provider(name.clone()));
+            ensure(looks, || format!("nobody looks when {name} has a permit"))?;
+        }
+        let queued: u32 = self.providers.values().map(super::permits::Governor::waiting).sum();
+        ensure(queued == waiting, || format!("{queued} places for {waiting} permits"))
+    }
+
     /// Every call that waits is waited for by its lease, and the other way round.
     fn check_calls(&self) -> Result<(), Broken> {
         let mut waiting = 0;
         for lease in self.leases.values() {
-            for call in lease.watchers.iter().map(|(call, _)| call).chain(&lease.caller) {
+            let permits = lease.permits.iter().map(|wanted| &wanted.call);
+            for call in lease.watchers.iter().map(|(call, _)| call).chain(&lease.caller).chain(permits) {
                 waiting += 1;
                 ensure(self.calls.get(call) == Some(&lease.id), || format!("call {call:?} is not kept"))?;
             }

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use super::message::{CallId, Deadline, End, Hold, InstanceId, Interruption, LeaseId, Tenant, WaitFor};
 use super::message::{LeaseRecord, LeaseRecordState, LimitsRecord};
+use super::permits::Wanted;
 use super::queue::Place;
 use crate::profile::{ClassName, Deadlines, Kind, PoolName};
 use crate::quantity::Instant;
@@ -43,6 +44,8 @@ pub(super) struct Lease {
     pub(super) caller: Option<CallId>,
     /// Calls that are answered when it changes.
     pub(super) watchers: Vec<(CallId, WaitFor)>,
+    /// Permits of external providers that it waits for.
+    pub(super) permits: Vec<Wanted>,
     /// Whether anything of it was written down.
     pub(super) recorded: bool,
     pub(super) limits: Limits,
@@ -97,8 +100,20 @@ impl Lease {
         let LeaseRecord { id, pool, kind, class, tenant, asked_at, limits, .. } = record;
         let LimitsRecord { first_use, idle, runtime, runtime_max } = limits;
         let limits = Limits { first_use, idle, runtime, runtime_max };
-        let (caller, watchers, recorded) = (None, Vec::new(), true);
-        Lease { id, pool, kind, class, tenant, asked_at, caller, watchers, recorded, limits, state }
+        Lease {
+            id,
+            pool,
+            kind,
+            class,
+            tenant,
+            asked_at,
+            caller: None,
+            watchers: Vec::new(),
+            permits: Vec::new(),
+            recorded: true,
+            limits,
+            state,
+        }
     }
 
     /// It as it is written down.
@@ -139,9 +154,10 @@ impl Lease {
     }
 
     /// When its idle time is over, counted from its last activity, or before the first from its grant; after a
-    /// restart of the daemon from that, whatever came before it. One that waits for a person is not idle.
+    /// restart of the daemon from that, whatever came before it. One that waits for a person or a provider is not idle.
     pub(super) fn idle_deadline(&self) -> Option<Instant> {
         match &self.state {
+            State::Executing { .. } if !self.permits.is_empty() => None,
             State::Executing { hold: Some(_), .. } => None,
             State::Executing { used: true, active_at, .. } => Some(active_at.after(self.limits.idle)),
             State::Executing { active_at, .. } => Some(active_at.after(self.limits.first_use)),

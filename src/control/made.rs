@@ -68,6 +68,7 @@ impl Made {
             journal_output: self.journal_output,
             on_pressure: self.on_pressure,
             classes: BTreeMap::new(),
+            provider: None,
             holds: Holds::of_slots(u32::MAX),
         }
     }

@@ -1,7 +1,8 @@
 //! Every word spoken to the controller or by it. Reading this page is reading the product.
 //!
 //! What it shows of itself is in `views`, what it tells the journal in `events`, what it writes down in `records`, what
-//! concerns memory pressure in `pressure`, and leases that wait for a person in `hold`.
+//! concerns memory pressure in `pressure`, leases that wait for a person in `hold`, and those that
+//! wait for an external provider in `permits`.
 //!
 //! [`Input`] is what the world, the callers and the operator say; [`Output`] is what the controller
 //! wants done or said. What is seen ([`Sample`], [`Listing`], [`News`]) is whole and never a
@@ -11,6 +12,7 @@ mod events;
 mod explain;
 mod hold;
 mod names;
+mod permits;
 mod pressure;
 mod records;
 mod tally;
@@ -20,6 +22,7 @@ pub use events::{Event, StopReason, What};
 pub use explain::{ClassDemandView, ExplainView, LimitView};
 pub use hold::{Hold, HoldFor, HoldsView};
 pub use names::{CallId, InstanceId, LeaseId, Tenant};
+pub use permits::{Permit, ProviderTally, ProviderView};
 pub use pressure::{Ceilings, CeilingsView, Level, PressureView, Shortage, SliceMemory, Tier, Victim};
 pub use records::{
     DrainRecord, EnvelopeRecord, InstanceRecord, InstanceRecordState, LeaseRecord, LeaseRecordState,
@@ -35,7 +38,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::profile::{Change, ClassName, HostProfile, Pool, PoolName, Probe};
+use crate::profile::{Change, ClassName, HostProfile, Pool, PoolName, Probe, ProviderName};
 use crate::quantity::{Bytes, Instant, MilliCpu, Permille};
 
 // ---------------------------------------------------------------- in
@@ -219,6 +222,9 @@ pub enum Call {
     Hold(LeaseId, HoldFor),
     /// The person has done what was waited for.
     Resume(LeaseId),
+    /// The lease is about to call this provider: may it? Answered when it may, or after so long at most; the provider's
+    /// `max_wait` where `None`, and never above it.
+    Permit(LeaseId, ProviderName, Option<Duration>),
     /// The caller is done.
     Release(LeaseId),
     /// End it for this reason, whatever its state.
@@ -231,6 +237,10 @@ pub enum Call {
     Pools,
     /// Say why a pool has what it has.
     Explain(PoolName),
+    /// Show all providers.
+    Providers,
+    /// This provider has throttled a call, and perhaps said for how long it wants to hear nothing.
+    Throttled(ProviderName, Option<Duration>),
     /// Show the host.
     Host,
     /// Take no new work, let running work end within the window, then reclaim.
@@ -352,6 +362,10 @@ pub enum Reply {
         /// Its pool.
         pool: PoolName,
     },
+    /// The lease may call its provider once.
+    Permit(Permit),
+    /// Providers, by name: all, or the one that was asked about.
+    Providers(Vec<ProviderView>),
     /// All pools, by name.
     Pools(Vec<PoolView>),
     /// Why a pool has what it has.
@@ -461,6 +475,24 @@ pub enum Why {
         /// When the next of them ends, at the latest.
         until: Instant,
     },
+    /// As many permits of a provider are waited for as may be.
+    ProviderWaits {
+        /// Which.
+        provider: ProviderName,
+        /// How many are.
+        waiting: u32,
+        /// Its `max_waiting`.
+        limit: u32,
+        /// When the next of them is given.
+        until: Instant,
+    },
+    /// A provider has no permit now: its rate is used up, or it throttles.
+    ProviderSpent {
+        /// Which.
+        provider: ProviderName,
+        /// When the next one is there, at the earliest.
+        until: Instant,
+    },
     /// What is free is held back for other classes.
     HeldBack {
         /// Slots that are free.
@@ -535,6 +567,8 @@ pub enum Refusal {
     NoSuchPool(PoolName, Vec<PoolName>),
     /// The pool's host has no such class; the ones there are.
     NoSuchClass(ClassName, Vec<ClassName>),
+    /// There is no such provider; the ones there are.
+    NoSuchProvider(ProviderName, Vec<ProviderName>),
     /// There is no such lease, or none any more.
     NoSuchLease(LeaseId),
     /// The lease is not in a state for that.

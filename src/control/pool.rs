@@ -31,6 +31,7 @@ use super::envelope::{Expected, Learned, Share, Taught};
 use super::fortune::Fortune;
 use super::host::Figure;
 use super::message::{ClassTally, InstanceId, LeaseId, PoolTally, Process, StopReason, Tenant, Why};
+use super::permits::Gate;
 use super::queue::{Place, Queue};
 use super::scaling::{Held, Plan, Terms};
 use super::shares::{Shares, Slots};
@@ -82,6 +83,8 @@ pub(super) struct Pool {
     pub(super) host_drain: Option<Drain>,
     /// Whether the profile has it no more: it takes no work, and goes when nothing is left of it.
     pub(super) removed: bool,
+    /// What the provider that its leases need says, where they need one.
+    pub(super) gate: Option<Gate>,
     /// What kept a wanted start back when it was last tried.
     pub(super) blocked_by: Option<Why>,
 }
@@ -188,6 +191,7 @@ impl Pool {
             own_drain: None,
             host_drain: None,
             removed: false,
+            gate: None,
             blocked_by: None,
         }
     }
@@ -284,7 +288,8 @@ impl Pool {
 
     /// Who is served next of those that wait, if a slot may be lent to anybody.
     pub(super) fn next(&self) -> Option<Place> {
-        self.shares.next(&self.queue, Pool::slots(&self.spec))
+        let open = self.shut().is_none();
+        open.then(|| self.shares.next(&self.queue, Pool::slots(&self.spec))).flatten()
     }
 
     /// The counts of a class.
@@ -322,18 +327,18 @@ impl Pool {
         self.askers().saturating_sub(self.counts.warm + self.counts.starting)
     }
 
-    /// What keeps a request of this class from being served: slots that are held back, or what keeps a start back.
+    /// What keeps a request of this class from being served: slots that are held back, the provider that is needed, or what keeps a start back.
     pub(super) fn obstacle(&self, class: &ClassName) -> Option<Why> {
         let slots = Pool::slots(&self.spec);
         match self.shares.held_back(class, slots) {
             Some((have, held)) => Some(Why::HeldBack { have, held }),
-            None => self.blocked_by.clone(),
+            None => self.shut().or(self.blocked_by.as_ref()).cloned(),
         }
     }
 
     /// Whether a slot may be lent to this class.
     pub(super) fn may_have(&self, class: &ClassName) -> bool {
-        self.shares.held_back(class, Pool::slots(&self.spec)).is_none()
+        self.shut().is_none() && self.shares.held_back(class, Pool::slots(&self.spec)).is_none()
     }
 
     /// How many leases of this class have a slot.

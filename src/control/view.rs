@@ -175,6 +175,7 @@ impl Controller {
                     deadline: *deadline,
                     draining: *draining,
                     hold: hold.clone(),
+                    permits: lease.permits.iter().map(|it| (it.provider.clone(), it.asked_at)).collect(),
                 }
             }
             State::Ended { end, at, granted_at } => {

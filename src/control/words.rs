@@ -30,6 +30,7 @@ impl Why {
             Why::TenantLimit { .. } => "tenant_limit",
             Why::MaxHolds { .. } => "max_holds",
             Why::TenantHolds { .. } => "tenant_holds",
+            Why::ProviderWaits { .. } | Why::ProviderSpent { .. } => "provider_limit",
             Why::HeldBack { .. } => "held_back",
             Why::WaitExpired { .. } => "wait_expired",
             Why::HostDraining => "host_draining",
@@ -64,6 +65,10 @@ impl Why {
             Why::MaxHolds { have, limit, .. } | Why::TenantHolds { have, limit, .. } => {
                 of(u64::from(*have) + 1, u64::from(*limit), "holds")
             }
+            Why::ProviderWaits { waiting, limit, .. } => {
+                of(u64::from(*waiting) + 1, u64::from(*limit), "waits")
+            }
+            Why::ProviderSpent { .. } => of(1, 0, "permits"),
             Why::HeldBack { have, held } => of(u64::from(*held) + 1, u64::from(*have), "slots"),
             Why::MaxInstances { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "instances"),
             Why::UnderPressure { shortage, .. } => {
@@ -98,6 +103,18 @@ impl fmt::Display for Why {
             }
             Why::TenantHolds { have, limit, .. } => {
                 write!(f, "the tenant's max_holds is reached: {have} of {limit} wait for a person")
+            }
+            Why::ProviderWaits { provider, waiting, limit, .. } => {
+                write!(
+                    f,
+                    "max_waiting of provider {provider} is reached: {waiting} of {limit} permits are waited for"
+                )
+            }
+            Why::ProviderSpent { provider, .. } => {
+                write!(
+                    f,
+                    "provider {provider} takes no further call now: its rate is used up, or it throttles"
+                )
             }
             Why::HeldBack { have, held } => {
                 write!(f, "{} free, and {held} held back for other classes", many_are(*have, "slot"))
@@ -320,7 +337,10 @@ impl LeaseState {
         match self {
             LeaseState::Queued { starting: false, .. } => "queued",
             LeaseState::Queued { starting: true, .. } => "starting",
-            LeaseState::Executing { draining: None, hold: None, .. } => "executing",
+            LeaseState::Executing { draining: None, hold: None, permits, .. } if permits.is_empty() => {
+                "executing"
+            }
+            LeaseState::Executing { draining: None, hold: None, .. } => "waiting_for_provider",
             LeaseState::Executing { draining: None, hold: Some(_), .. } => "waiting_for_approval",
             LeaseState::Executing { draining: Some(_), .. } => "draining",
             LeaseState::Ended { end, .. } => end.code(),
@@ -386,6 +406,15 @@ impl fmt::Display for What {
             }
             What::LeaseResumed(after) => write!(f, "lease goes on after {}", show_duration(*after)),
             What::HoldRefused(why) => write!(f, "lease may not wait for a person: {why}"),
+            What::PermitRefused(why) => write!(f, "no permit for the lease: {why}"),
+            What::ProviderThrottled(provider, part, pause) => {
+                write!(f, "provider {provider} throttles: {part} of its rate is used")?;
+                match *pause {
+                    Duration::ZERO => Ok(()),
+                    pause => write!(f, ", and nothing for {}", show_duration(pause)),
+                }
+            }
+            What::ProviderBack(provider) => write!(f, "all of the rate of provider {provider} is used again"),
             What::LeaseEnded(end) => write!(f, "lease {}: {end}", end.code()),
             What::RequestRefused(why) => write!(f, "request refused: {why}"),
             What::DrainBegan(Duration::ZERO) => write!(f, "drain began, interrupts what still runs"),

@@ -4,7 +4,7 @@
 
 use std::io::IsTerminal;
 
-use crate::api::wire::{ChangeBody, FigureBody, HostBody, LeaseBody, PoolBody};
+use crate::api::wire::{ChangeBody, FigureBody, HostBody, LeaseBody, PoolBody, ProviderBody};
 use crate::quantity::{Bytes, MilliCpu, Permille, show_duration};
 
 /// Rows under a head, each column as wide as its widest cell. Numbers are right-aligned by their head's `>`.
@@ -137,6 +137,51 @@ pub(super) fn pools(pools: &[PoolBody]) -> String {
     for pool in pools {
         for note in notes(pool) {
             text.push_str(&format!("{} {}: {note}\n", paint("!", Yellow), pool.name));
+        }
+    }
+    text
+}
+
+/// All providers, a line each, and below it which of them want to hear nothing.
+pub(super) fn providers(providers: &[ProviderBody]) -> String {
+    if providers.is_empty() {
+        return "no providers\n".into();
+    }
+    let head = [
+        "PROVIDER",
+        ">RATE",
+        ">BURST",
+        ">USED",
+        ">PERMITS",
+        ">NEXT IN",
+        ">WAITING",
+        ">GIVEN",
+        ">REFUSED",
+        ">THROTTLED",
+    ];
+    let row = |it: &ProviderBody| {
+        vec![
+            it.name.clone(),
+            it.rate.clone(),
+            it.burst.to_string(),
+            Permille::new(it.used_permille).to_string(),
+            it.permits.to_string(),
+            millis(it.next_in_ms),
+            format!("{}/{}", it.waiting, it.max_waiting),
+            it.given.to_string(),
+            it.refused.to_string(),
+            it.throttled.to_string(),
+        ]
+    };
+    let mut text = table(&head, &providers.iter().map(row).collect::<Vec<_>>());
+    for it in providers {
+        if let Some(paused) = it.paused_ms {
+            let paused = millis(paused);
+            text.push_str(&format!(
+                "{} {}: wants to hear nothing for {paused}\n",
+                paint("!", Yellow),
+                it.name
+            ));
         }
     }
     text

@@ -103,6 +103,8 @@ enum Verb {
     Leases,
     /// All pools
     Pools,
+    /// All external providers: their rates, what of them is used, and who waits
+    Providers,
     /// Why a pool has what it has: demand and stock in numbers, and what bounds its next start
     Explain {
         /// The pool
@@ -293,6 +295,7 @@ impl Tool {
             Verb::Resume { lease } => self.resume(&lease).await,
             Verb::Leases => self.leases().await,
             Verb::Pools => self.pools().await,
+            Verb::Providers => self.providers().await,
             Verb::Explain { pool } => self.explain(&pool).await,
             Verb::Show { name } => self.show(&name).await,
             Verb::Exec(exec) => self.exec(exec).await,

@@ -30,7 +30,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::quantity::{Bytes, MilliCpu, Permille};
+use crate::quantity::{Bytes, MilliCpu, Permille, Rate};
 
 /// A name of something in the profile; cheap to copy around.
 macro_rules! name {
@@ -74,6 +74,11 @@ name! {
     ClassName
 }
 
+name! {
+    /// A provider's name: `[provider.NAME]`, spelled like a pool's.
+    ProviderName
+}
+
 /// One host, as its operator described it and `check` approved it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -84,6 +89,8 @@ pub struct HostProfile {
     pub classes: BTreeMap<ClassName, Class>,
     /// What can be lent; at least one.
     pub pools: BTreeMap<PoolName, Pool>,
+    /// External services with a rate of their own.
+    pub providers: BTreeMap<ProviderName, Provider>,
     /// Limits of tenants, by the tenant's name; `*` stands for all that have none of their own.
     pub tenants: BTreeMap<String, TenantLimits>,
 }
@@ -103,6 +110,20 @@ pub struct TenantLimits {
     pub max_leases: Option<u32>,
     /// Of them that may wait for a person; `None` means as many as their pools allow.
     pub max_holds: Option<u32>,
+}
+
+/// An external service with a rate of its own, which the leases of this host share: `[provider.NAME]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Provider {
+    /// How many calls it takes in which time.
+    pub rate: Rate,
+    /// How many of them may come together after a pause; at least 1.
+    pub burst: u32,
+    /// How many permits may be waited for at once; each holds up an instance.
+    pub max_waiting: u32,
+    /// The longest that one may be waited for, and the wait of a caller that does not say.
+    pub max_wait: Duration,
 }
 
 /// What concerns the host as a whole: `[host]`.
@@ -214,6 +235,8 @@ pub struct Pool {
     pub classes: BTreeMap<ClassName, PoolClass>,
     /// How its leases may wait for a person.
     pub holds: Holds,
+    /// The provider that its leases need to get on.
+    pub provider: Option<ProviderName>,
 }
 
 impl Pool {

@@ -10,7 +10,7 @@ use crate::control::message::End;
 use crate::control::message::{
     Acquire, Call, CallId, HoldFor, Input, LeaseId, LeaseState, LeaseView, Refusal, Reply, Tenant, WaitFor,
 };
-use crate::profile::{ClassName, PoolName};
+use crate::profile::{ClassName, PoolName, ProviderName};
 use crate::quantity::Instant;
 
 /// One who asks for an instance, and comes back a few times.
@@ -57,6 +57,8 @@ pub(super) enum Act {
     Use,
     MovesBytes,
     Renew,
+    /// Asks for a permit to call the provider.
+    Permit,
     /// Lets its lease wait for a person.
     Hold,
     Resume,
@@ -140,6 +142,13 @@ impl World {
                 let by = Duration::from_secs(self.rng.u64(0..90));
                 self.ask(Call::Renew(lease, by), Asked::Other);
             }
+            Act::Permit => {
+                let wait = self.rng.bool().then(|| Duration::from_secs(self.rng.u64(0..20)));
+                let call = self.ask(Call::Permit(lease, ProviderName::new("models"), wait), Asked::Other);
+                if self.one_in(self.faults().hang_up) {
+                    self.act_within(number, Act::HangUp(call), 0..4000);
+                }
+            }
             Act::Hold => {
                 let lasting = self.rng.bool().then(|| Duration::from_secs(self.rng.u64(0..60)));
                 self.ask(Call::Hold(lease, HoldFor { reason: "log in".into(), lasting }), Asked::Other);
@@ -208,6 +217,16 @@ impl World {
                     self.soon(*wait, Happening::Act(number, Act::Ask));
                 }
             }
+            (Asked::Other, Reply::Permit(permit)) => {
+                self.report.count("permits");
+                if !permit.waited.is_zero() {
+                    self.report.count("permits waited for");
+                }
+                if self.one_in(self.faults().throttles) {
+                    let pause = self.rng.bool().then(|| Duration::from_secs(self.rng.u64(0..30)));
+                    self.ask(Call::Throttled(permit.provider.clone(), pause), Asked::Other);
+                }
+            }
             (Asked::Acquire(_) | Asked::Watch(_) | Asked::Other, _) => {}
         }
     }
@@ -262,6 +281,9 @@ impl World {
         if self.rng.u32(0..4) == 0 {
             self.act_within(number, Act::Watch, 1..work);
         }
+        for _ in 0..self.rng.u32(0..8).saturating_sub(3) {
+            self.act_within(number, Act::Permit, 1..work);
+        }
         for _ in 0..self.rng.u32(0..8).saturating_sub(5) {
             self.act_within(number, Act::Hold, 1..work);
             if self.rng.bool() {
@@ -287,7 +309,8 @@ impl World {
             1 => Call::Release(lease),
             2..=5 => Call::Host,
             6..=9 => Call::Leases,
-            10..=20 => Call::Get { lease, until: None },
+            10..=19 => Call::Get { lease, until: None },
+            20 => Call::Providers,
             _ => Call::Pools,
         };
         self.ask(call, Asked::Other);

@@ -78,6 +78,8 @@ pub struct Faults {
     pub full: bool,
     /// The daemon is killed, and another begins a little later.
     pub restarts: bool,
+    /// Calls of a provider that it throttles.
+    pub throttles: u32,
     /// Instances that grow to their limit.
     pub leaks: u32,
     /// Tasks stand still for memory and processors while somebody else takes them.
@@ -110,6 +112,7 @@ impl Options {
             reloads: often(1) == 1,
             full: often(1) == 1,
             restarts: often(2) > 0,
+            throttles: often(300),
             leaks: often(300),
             stalls: often(1) == 1,
         };
@@ -148,7 +151,16 @@ impl fmt::Display for Options {
 /// A host of one to three pools, and just so large that all stock fits and not all that may be asked for.
 /// Where it need not be whole, it may lack a pool.
 fn host(rng: &mut Rng, whole: bool) -> (String, Bytes, MilliCpu) {
-    let mut pools = String::new();
+    let (mut pools, provider) = (String::new(), whole || rng.bool());
+    if provider {
+        pools += &format!(
+            "[provider.models]\nrate = \"{}/min\"\nburst = {}\nmax_waiting = {}\nmax_wait = \"{}s\"\n",
+            rng.u64(5..=120),
+            rng.u64(1..=3),
+            rng.u64(1..=3),
+            rng.u64(1..=20),
+        );
+    }
     let (mut memory, mut cpus) = (0, 0);
     for (name, kind) in [("chrome", "browser"), ("python", "sandbox")] {
         if !whole && name == "chrome" && rng.bool() {
@@ -173,7 +185,8 @@ fn host(rng: &mut Rng, whole: bool) -> (String, Bytes, MilliCpu) {
             seconds.iter().map(|(key, value)| format!("{key} = \"{value}s\"\n")).collect();
         let most = min + more + rng.u64(1..=3);
         let holds = if rng.bool() { String::new() } else { format!("max_holds = {}\n", rng.u64(0..=2)) };
-        let shares = shares(rng, most) + &holds;
+        let needs = if provider && rng.bool() { "provider = \"models\"\n" } else { "" };
+        let shares = shares(rng, most) + &holds + needs;
         pools += &format!(
             "[pool.{name}]\nkind = \"{kind}\"\nimage = \"{image}\"\nmemory_expect = \"{expect}MiB\"\n\
              memory_max = \"{}MiB\"\ncpus = \"{}\"\nmax_instances = {}\n\

@@ -13,7 +13,7 @@ use crate::control::message::{
     InstanceRecordState, Interruption, LeaseId, LeaseRecord, LeaseRecordState, LimitsRecord, Made,
     PeakWeight, Process, Record, Scope, Tenant, Why,
 };
-use crate::profile::{ClassName, Kind, OnPressure, PoolName};
+use crate::profile::{ClassName, Kind, OnPressure, PoolName, ProviderName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -86,6 +86,8 @@ fn ends() -> Vec<End> {
         Why::TenantLimit { have: 3, limit },
         Why::MaxHolds { have: 3, limit, until: at(9) },
         Why::TenantHolds { have: 3, limit, until: at(9) },
+        Why::ProviderWaits { provider: ProviderName::new("models"), waiting: 3, limit, until: at(9) },
+        Why::ProviderSpent { provider: ProviderName::new("models"), until: at(9) },
         Why::HeldBack { have: 1, held: 1 },
         Why::Starts { have: 3, limit },
         Why::Backoff { failures: 2, last: "boom".into(), until: at(9) },
@@ -305,9 +307,9 @@ fn the_words_of_a_version_are_these() {
     by_caller or caller_gone
     first_use, idle, runtime, hold
     drain, host_lost, pool_removed, pressure
-    queue_full, wait_expired, host_draining, pool_draining, pool_removed, never_fits, memory_promised, memory_available, cpu, max_instances, tenant_limit, max_holds, tenant_holds, held_back, starts, backoff, no_telemetry, engine_unreachable, not_recorded, under_pressure, cpu_pressure, recovering
+    queue_full, wait_expired, host_draining, pool_draining, pool_removed, never_fits, memory_promised, memory_available, cpu, max_instances, tenant_limit, max_holds, tenant_holds, provider_waits, provider_spent, held_back, starts, backoff, no_telemetry, engine_unreachable, not_recorded, under_pressure, cpu_pressure, recovering
     ");
-    assert_eq!(super::file::MIGRATIONS.len(), 4);
+    assert_eq!(super::file::MIGRATIONS.len(), 5);
 }
 
 /// The file's pages but the first are overwritten, and nothing of them is in memory.

@@ -24,6 +24,7 @@ mod output;
 mod packaging;
 mod pressure;
 mod profiles;
+mod providers;
 mod queues;
 mod recovery;
 mod reloads;

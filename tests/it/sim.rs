@@ -30,11 +30,12 @@ const ENDS: [&str; 16] = [
     "pool_draining",
     "pool_removed",
 ];
-const LIMITS: [&str; 22] = [
+const LIMITS: [&str; 23] = [
     "queue_full",
     "tenant_limit",
     "max_holds",
     "tenant_holds",
+    "provider_limit",
     "held_back",
     "wait_expired",
     "host_draining",
@@ -55,7 +56,7 @@ const LIMITS: [&str; 22] = [
     "not_recorded",
 ];
 /// What else has to happen for the faults to have been met.
-const OTHERS: [&str; 40] = [
+const OTHERS: [&str; 44] = [
     "words lost",
     "words doubled",
     "words late",
@@ -78,6 +79,10 @@ const OTHERS: [&str; 40] = [
     "callers crashed",
     "holds",
     "resumed",
+    "permits",
+    "permits waited for",
+    "throttled",
+    "providers back",
     "grants undelivered",
     "tight",
     "critical",

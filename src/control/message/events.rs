@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Ceilings, End, InstanceId, LeaseId, Level, Shortage, StartFailure, Tenant, Victim, Why};
-use crate::profile::{Change, PoolName};
+use crate::profile::{Change, PoolName, ProviderName};
+use crate::quantity::Permille;
 
 /// A transition, for the journal: what happened to what, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,6 +49,12 @@ pub enum What {
     LeaseResumed(Duration),
     /// A lease may not wait for a person.
     HoldRefused(Why),
+    /// A lease gets no permit to call its provider.
+    PermitRefused(Why),
+    /// A provider throttled: so much of its rate is used now, and nothing for so long.
+    ProviderThrottled(ProviderName, Permille, Duration),
+    /// All of a provider's rate is used again.
+    ProviderBack(ProviderName),
     /// A lease ended.
     LeaseEnded(End),
     /// A request was refused at once, without a lease.

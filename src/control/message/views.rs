@@ -6,7 +6,7 @@ use super::{
     CeilingsView, ClassTally, Engine, Exit, Histogram, Hold, HoldsView, HostCpu, HostMemory, InstanceId,
     LeaseId, Pressure, PressureView, SliceMemory, Tenant, Why,
 };
-use crate::profile::{ClassName, Kind, PoolName};
+use crate::profile::{ClassName, Kind, PoolName, ProviderName};
 use crate::quantity::{Bytes, Instant};
 
 /// A lease as callers see it.
@@ -60,6 +60,8 @@ pub enum LeaseState {
         draining: Option<Instant>,
         /// What it waits for, where it waits for a person: callers see `waiting_for_approval`.
         hold: Option<Hold>,
+        /// The providers that it waits for permits of, with since when: callers see `waiting_for_provider`.
+        permits: Vec<(ProviderName, Instant)>,
     },
     /// It ended.
     Ended {

@@ -125,6 +125,9 @@ fn is_trouble(what: &What) -> bool {
         | What::LeaseHeld(..)
         | What::LeaseResumed(_)
         | What::HoldRefused(_)
+        | What::PermitRefused(_)
+        | What::ProviderThrottled(..)
+        | What::ProviderBack(_)
         | What::LeaseEnded(_)
         | What::RequestRefused(_)
         | What::DrainBegan(_)
@@ -156,6 +159,9 @@ fn state_and_reason(what: &What) -> (&'static str, Option<&'static str>) {
         What::LeaseHeld(..) => ("waiting_for_approval", None),
         What::LeaseResumed(_) => ("executing", Some("resumed")),
         What::HoldRefused(why) => ("executing", Some(why.code())),
+        What::PermitRefused(why) => ("executing", Some(why.code())),
+        What::ProviderThrottled(..) => ("provider_throttled", None),
+        What::ProviderBack(_) => ("provider_whole", None),
         What::LeaseEnded(end) => (end.code(), Some(end.reason())),
         What::RequestRefused(why) => ("refused", Some(why.code())),
         What::DrainBegan(_) => ("draining", None),
@@ -207,9 +213,10 @@ impl Numbers {
             What::ProfileReloaded(changes) => Numbers { count: Some(u64::from(*changes)), ..none },
             What::LeaseHeld(lasting, _) => Numbers { took: Some(*lasting), ..none },
             What::LeaseResumed(after) => Numbers { waited: Some(*after), ..none },
-            What::RequestRefused(why) | What::HoldRefused(why) | What::LeaseEnded(End::Refused(why)) => {
-                Numbers::of_limit(why)
-            }
+            What::RequestRefused(why)
+            | What::HoldRefused(why)
+            | What::PermitRefused(why)
+            | What::LeaseEnded(End::Refused(why)) => Numbers::of_limit(why),
             What::LeaseEnded(End::Failed(Failure::Died(Exit { code })))
             | What::InstanceStartFailed(
                 StartFailure::Died(Exit { code }) | StartFailure::DiedYoung(Exit { code }),
@@ -241,6 +248,8 @@ impl Numbers {
             | What::StoreBack
             | What::Recovered { .. }
             | What::TelemetryBack
+            | What::ProviderThrottled(..)
+            | What::ProviderBack(_)
             | What::CeilingsStand(_)
             | What::CeilingsRefused(_) => none,
         }

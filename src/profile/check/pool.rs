@@ -12,10 +12,12 @@ use std::time::Duration;
 
 use crate::profile::check::fields::{Fields, Given, nearest};
 use crate::profile::check::shape::{self, spell_size, spell_time};
-use crate::profile::check::{DAY, MOST_CORES, MOST_MEMORY, shares};
+use crate::profile::check::{DAY, MOST_CORES, MOST_MEMORY, Names, shares};
 use crate::profile::mistake::Wrong;
 use crate::profile::tree::{Data, Value, quote};
-use crate::profile::{ClassName, Deadlines, Holds, Kind, Network, OnPressure, Pool, Probe, Template, Warm};
+use crate::profile::{
+    ClassName, Deadlines, Holds, Kind, Network, OnPressure, Pool, Probe, ProviderName, Template, Warm,
+};
 use crate::quantity::{Bytes, MilliCpu, Permille};
 
 /// What the process itself needs beside the files it keeps in memory. An interpreter starts in less.
@@ -71,19 +73,20 @@ pub(super) enum Written {
 }
 
 /// Reads a pool. Of one that is not enabled only what is written must be right.
-pub(super) fn pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Written {
+pub(super) fn pool(mut fields: Fields<'_>, names: &Names) -> Written {
     let enabled = fields.read("enabled", shape::flag).or(true).value;
     if !enabled {
         fields.may_be_partial();
     }
-    match whole_pool(fields, classes) {
+    match whole_pool(fields, names) {
         _ if !enabled => Written::Disabled,
         Some(pool) => Written::Pool(Box::new(pool)),
         None => Written::Incomplete,
     }
 }
 
-fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool> {
+fn whole_pool(mut fields: Fields<'_>, names: &Names) -> Option<Pool> {
+    let classes = &names.classes;
     let kinds = [Kind::Browser, Kind::Sandbox].map(|kind| (kind.as_str(), kind));
     let kind = fields.require("kind", "kind = \"browser\"", shape::word(&kinds));
     let default_class = default_class(&mut fields, classes);
@@ -99,6 +102,7 @@ fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool
     // Work that is under way is what the host is there for: it is interrupted where the operator said so.
     let words = [OnPressure::Keep, OnPressure::Interrupt].map(|word| (word.as_str(), word));
     let on_pressure = fields.read("on_pressure", shape::word(&words)).or(OnPressure::Keep).value;
+    let provider = provider(&mut fields, &names.providers);
     fields.finish();
     let (kind, template) = (kind?, template?);
     let memory_expect = memory.expect;
@@ -114,6 +118,7 @@ fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool
         on_pressure,
         classes: shares,
         holds,
+        provider,
         expect_runtime,
         target_utilization,
         miss_target,
@@ -397,6 +402,22 @@ fn deadlines(fields: &mut Fields<'_>) -> (Deadlines, Duration) {
         stop_timeout,
     };
     (deadlines, expect.value)
+}
+
+/// The provider that its leases need; most need none.
+fn provider(fields: &mut Fields<'_>, providers: &BTreeSet<String>) -> Option<ProviderName> {
+    let provider = |value: &Value| {
+        let Data::Text(name) = &value.data else { return Err(shape::unexpected(value, "a provider's name")) };
+        if providers.contains(name) {
+            return Ok(ProviderName::new(name.as_str()));
+        }
+        let hint = match nearest(name, providers.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean \"{near}\"?"),
+            None => format!("add a table such as: [provider.{name}]"),
+        };
+        Err(Wrong::new(format!("there is no provider {}", quote(name))).hint(hint))
+    };
+    fields.read("provider", provider).map(Some).or(None).value
 }
 
 /// How its leases may wait for a person.

@@ -51,6 +51,7 @@ impl Judge {
                 if let Some(lease) = self.asked.get(call).cloned() {
                     self.mark(&lease, |known| known.left = true);
                 }
+                self.leave_permit(*call);
                 self.calls.remove(call); // One that is handed in later than this is answered to nobody.
             }
         }
@@ -141,12 +142,15 @@ impl Judge {
             }
             Call::Reload(profile) => self.hear_reload(profile),
             Call::Undrain(scope) => drop(self.drains.remove(scope)),
+            Call::Permit(id, provider, wait) => self.hear_permit(call, (id, provider, *wait)),
+            Call::Providers | Call::Throttled(..) => {}
             Call::Get { .. } | Call::Leases | Call::Pools | Call::Explain(_) | Call::Host => {}
         }
     }
 
     /// What holds from now on. What was made from an equal template counts as made from the new description.
     fn hear_reload(&mut self, profile: &HostProfile) {
+        self.permits.renew(profile, self.now);
         self.profile = Arc::new(profile.clone());
         for seen in self.instances.values_mut().filter(|seen| !seen.older) {
             if let Some(pool) = profile.pools.get(&seen.pool)

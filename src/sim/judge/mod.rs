@@ -10,6 +10,7 @@
 
 mod hears;
 mod holds;
+mod permits;
 mod relief;
 mod restarts;
 mod sees;
@@ -60,6 +61,7 @@ pub(super) struct Judge {
     /// Leases that were granted, by pool.
     grants: BTreeMap<PoolName, u32>,
     books: relief::Books,
+    permits: permits::Books,
     /// The last record that was said to be written.
     written: u64,
 }
@@ -149,6 +151,7 @@ impl Judge {
             strangers: BTreeMap::new(),
             grants: BTreeMap::new(),
             books: relief::Books::default(),
+            permits: permits::Books::default(),
             written: 0,
         }
     }

@@ -18,6 +18,7 @@ impl Judge {
     pub(in crate::sim) fn crash(&mut self, now: Instant, disk: &Disk) -> Found {
         self.now = now;
         self.calls.clear();
+        self.permits.forget();
         self.strangers.clear();
         // The next one begins calm, and knows of nobody that relief has ended.
         self.books = Books::since(now);

@@ -212,9 +212,16 @@ impl Judge {
                 // An answer that has waited for a record says how it was.
                 hold(live || heard < self.now, || format!("{instance} may be used and is lent to {lent:?}"))
             }
-            Reply::Pools(_) | Reply::Explain(_) | Reply::Host(_) | Reply::Reloaded(_) | Reply::Refused(_) => {
+            Reply::Permit(permit) => self.see_permit(call, permit),
+            Reply::Refused(_) => {
+                self.leave_permit(call);
                 Ok(())
             }
+            Reply::Providers(_)
+            | Reply::Pools(_)
+            | Reply::Explain(_)
+            | Reply::Host(_)
+            | Reply::Reloaded(_) => Ok(()),
         }
     }
 
@@ -352,6 +359,8 @@ impl Judge {
 
     fn see_grant(&mut self, id: InstanceId, lease: &LeaseId) -> Found {
         let now = self.now;
+        let pool = self.instances.get(&id).map(|seen| seen.pool.clone());
+        pool.map_or(Ok(()), |pool| self.see_gate_of_provider(&pool))?;
         let seen = self.instances.get_mut(&id).ok_or("something unknown is lent")?;
         let known = self.leases.get_mut(lease).ok_or("it is lent to nobody")?;
         let fit = seen.ready && !seen.unseen && !seen.stop && !seen.gone && seen.pool == known.request.pool;
@@ -389,7 +398,13 @@ impl Judge {
             End::Failed(Failure::Overran) => known.overran,
             End::Expired(Deadline::Runtime) => seen.is_some() && due(known.deadline),
             End::Expired(Deadline::Hold) => seen.is_some() && known.hold.is_some_and(|(_, until)| due(until)),
-            End::Expired(Deadline::Idle) => seen.is_some() && known.used && known.hold.is_none() && due(idle),
+            End::Expired(Deadline::Idle) => {
+                seen.is_some()
+                    && known.used
+                    && known.hold.is_none()
+                    && !self.waits_for_permit(known)
+                    && due(idle)
+            }
             End::Expired(Deadline::FirstUse) => seen.is_some() && !known.used && due(idle),
             End::Interrupted(Interruption::Pressure) => {
                 known.granted.is_some_and(|(id, _)| self.relieved(id, Some(lease)))
@@ -429,6 +444,7 @@ impl Judge {
     /// All that a word led to has come out: no lease is past what it was promised.
     pub(in crate::sim) fn rest(&mut self) -> Found {
         self.rest_of_pressure()?;
+        self.rest_of_permits()?;
         self.forget();
         while let Some((at, _)) = self.watched.first()
             && at.after(LAG) < self.now
@@ -456,7 +472,9 @@ impl Judge {
             None => known.asked_at.after(known.wait),
             Some(_) => {
                 let drain = self.drain_of(&known.request.pool).unwrap_or(known.deadline);
-                let waits = known.hold.map_or_else(|| self.idle_deadline(known), |(_, until)| until);
+                let idle =
+                    if self.waits_for_permit(known) { known.deadline } else { self.idle_deadline(known) };
+                let waits = known.hold.map_or(idle, |(_, until)| until);
                 known.deadline.min(waits).min(drain)
             }
         }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use stoker::control::message::{
     DrainView, Engine, ExplainView, Hold, HoldsView, HostView, InstanceId, InstanceRecordState, LeaseId,
-    LeaseRecordState, LeaseState, LeaseView, Output, PoolView, Record, Refusal, Reply, Scope, Why,
+    LeaseRecordState, LeaseState, LeaseView, Output, PoolView, ProviderView, Record, Refusal, Reply, Scope,
+    Why,
 };
 use stoker::quantity::{Instant, show_duration};
 
@@ -141,6 +142,8 @@ pub(super) fn reply(name: &str, reply: &Reply) -> Vec<String> {
         }
         Reply::Use { instance: id, pool } => one(format!("use {} of {pool}", instance(*id))),
         Reply::Pools(pools) => pools.iter().map(|pool| format!("{name} <- {}", self::pool(pool))).collect(),
+        Reply::Permit(permit) => one(format!("permit for {} after {}", permit.provider, span(permit.waited))),
+        Reply::Providers(all) => all.iter().map(|it| format!("{name} <- {}", provider(it))).collect(),
         Reply::Explain(view) => explain(name, view),
         Reply::Host(host) => one(self::host(host)),
         Reply::Reloaded(changes) => {
@@ -159,13 +162,25 @@ fn state(view: &LeaseView) -> String {
             let blocked = blocked_by.as_ref().map_or(String::new(), |why| format!(", {}", self::why(why)));
             format!("queued at place {place} until {}{start}{blocked}", at(*deadline))
         }
-        LeaseState::Executing { instance: id, used, idle_deadline, deadline, draining, hold, .. } => {
+        LeaseState::Executing {
+            instance: id,
+            used,
+            idle_deadline,
+            deadline,
+            draining,
+            hold,
+            permits,
+            ..
+        } => {
             let idle = if *used { "idle" } else { "first use" };
             let drain = draining.map_or(String::new(), |until| format!(", drained at {}", at(until)));
             let idle = idle_deadline.map_or(String::new(), |until| format!(", {idle} until {}", at(until)));
             let hold = hold.as_ref().map_or(String::new(), self::hold);
             let (id, end) = (instance(*id), at(*deadline));
-            format!("executing on {id}{idle}{hold}, at most until {end}{drain}")
+            let waits =
+                permits.iter().map(|(name, since)| format!(", waits for {name} since {}", at(*since)));
+            let waits: String = waits.collect();
+            format!("executing on {id}{idle}{hold}{waits}, at most until {end}{drain}")
         }
         LeaseState::Ended { end, at: ended, .. } => {
             format!("{} ({}) at {}: {end}", end.code(), end.reason(), at(*ended))
@@ -185,6 +200,7 @@ fn refusal(refusal: &Refusal) -> String {
         }
         Refusal::NoSuchPool(name, there) => format!("no pool {name}, there are {there:?}"),
         Refusal::NoSuchClass(name, there) => format!("no class {name}, there are {there:?}"),
+        Refusal::NoSuchProvider(name, there) => format!("no provider {name}, there are {there:?}"),
         Refusal::NoSuchLease(id) => format!("no lease {id}"),
         Refusal::CannotChange(change) => format!("cannot change {change}"),
         Refusal::NotExecuting(view) => format!("not executing but {}", state(view)),
@@ -195,6 +211,9 @@ fn why(why: &Why) -> String {
     let mut until = String::new();
     if let Why::Backoff { until: next, .. } = why {
         until = format!(", next try at {}", at(*next));
+    }
+    if let Why::ProviderWaits { until: opens, .. } | Why::ProviderSpent { until: opens, .. } = why {
+        until = format!(", until {}", at(*opens));
     }
     format!("{}: {why}{until}", why.code())
 }
@@ -214,6 +233,20 @@ fn pool(view: &PoolView) -> String {
 
 fn holds(view: &HoldsView) -> String {
     format!("{} of {} held with {}", view.leases, view.limit, view.promised)
+}
+
+fn provider(view: &ProviderView) -> String {
+    let paused = view.paused_until.map_or(String::new(), |until| format!(", paused until {}", at(until)));
+    format!(
+        "{}: {} of {} used, {} permits, next at {}, {} of {} wait{paused}",
+        view.name,
+        view.part,
+        view.rate,
+        view.permits,
+        at(view.next),
+        view.waiting,
+        view.max_waiting
+    )
 }
 
 fn host(view: &HostView) -> String {

@@ -24,7 +24,7 @@ use stoker::control::message::{
     Acquire, Call, Engine, Exit, HoldFor, HostMemory, Input, InstanceId, LeaseId, Listing, News, Process,
     Scope, StartFailure, Tenant, WaitFor,
 };
-use stoker::profile::{ClassName, PoolName};
+use stoker::profile::{ClassName, PoolName, ProviderName};
 use stoker::quantity::{Bytes, Instant, MilliCpu, parse_duration};
 
 /// One line of a script.
@@ -248,6 +248,15 @@ fn call(words: &[&str]) -> Result<Said, Wrong> {
             Call::Hold(lease(name), HoldFor { reason: why.join(" ").into(), lasting })
         }
         ["resume", name] => Call::Resume(lease(name)),
+        ["permit", name, provider] => Call::Permit(lease(name), ProviderName::new(provider), None),
+        ["permit", name, provider, wait] => {
+            Call::Permit(lease(name), ProviderName::new(provider), Some(duration(wait)?))
+        }
+        ["providers"] => Call::Providers,
+        ["throttled", provider] => Call::Throttled(ProviderName::new(provider), None),
+        ["throttled", provider, pause] => {
+            Call::Throttled(ProviderName::new(provider), Some(duration(pause)?))
+        }
         ["release", name] => Call::Release(lease(name)),
         ["cancel", name] => Call::Cancel(lease(name)),
         ["undelivered", name] => Call::Undelivered(lease(name)),

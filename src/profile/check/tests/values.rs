@@ -73,7 +73,16 @@ fn every_key_arrives() {
     weight: 125 }}
     holds: Holds { timeout: 1200s
     longest: 2700s
-    most: 12 } }
+    most: 12 }
+    provider: Some(ProviderName("models")) }
+    "#);
+    insta::assert_snapshot!(flat(&profile.providers), @r#"
+    {ProviderName("models"): Provider { rate: Rate { count: 90
+    unit: "min"
+    seconds: 60 }
+    burst: 5
+    max_waiting: 8
+    max_wait: 60s }}
     "#);
     let limits = ["alice", "bob"].map(|tenant| profile.limits_of(tenant));
     assert_eq!(limits.map(|its| (its.max_leases, its.max_holds)), [(Some(20), Some(4)), (Some(5), None)]);
@@ -127,7 +136,8 @@ fn defaults_of_a_browser() {
     weight: 500 }}
     holds: Holds { timeout: 600s
     longest: 3600s
-    most: 8 } }
+    most: 8 }
+    provider: None }
     "#);
 }
 
@@ -175,7 +185,8 @@ fn defaults_of_a_sandbox() {
     weight: 500 }}
     holds: Holds { timeout: 600s
     longest: 3600s
-    most: 8 } }
+    most: 8 }
+    provider: None }
     "#);
 }
 
