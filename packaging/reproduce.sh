@@ -9,7 +9,6 @@ places=("$scratch/one" "$scratch/another/place")
 
 for place in "${places[@]}"; do
     git clone --quiet . "$place"
-    git -C "$place" fetch --quiet --tags origin
     make --no-print-directory -C "$place" tarball
 done
 different=0

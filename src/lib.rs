@@ -136,9 +136,8 @@
 //!   sample, and what is kept free must not flap with it.
 //! - What a tenant may have waiting (`max_queued`) is bounded for each by itself: a bound that all share would need a second
 //!   one to keep one tenant from filling it.
-//! - The envelope is learned without the kernel's word on kills: their level is not measured, so a life that died
-//!   counts as cut short at its peak. That a tenant's weight is capped keeps small lives from hiding large ones; it
-//!   cannot keep large ones out, of which 2 % are enough, and it should not: they are needed.
+//! - That a tenant's weight in the envelope is capped keeps small lives from hiding large ones; it cannot keep large ones
+//!   out, of which 2 % are enough, and it should not: they are needed.
 //! - The unit runs no check of the profile before the daemon (`ExecStartPre=`): systemd would try a check that
 //!   failed again and again, as it heeds `RestartPreventExitStatus=` for the main process alone, and that one
 //!   checks first.

@@ -12,9 +12,12 @@ use super::problem::Problem;
 use super::wire::{AcquireBody, HoldBody, LeaseBody, Leases, RenewBody};
 use super::{Api, WATCH_MOST, class_name, read_body, read_duration, unexpected};
 use crate::control::message::{
-    Acquire, Call, HoldFor, LeaseId, LeaseState, LeaseView, Reply, Tenant, WaitFor,
+    Acquire, Call, End, HoldFor, LeaseId, LeaseState, LeaseView, Reply, TaskId, Tenant, WaitFor,
 };
 use crate::profile::PoolName;
+
+/// Longer names are refused.
+const TASK_ID_MOST: usize = 128;
 
 pub(super) async fn acquire(
     State(api): State<Api>,
@@ -27,6 +30,7 @@ pub(super) async fn acquire(
         pool: PoolName::new(body.pool),
         class: class_name(body.class),
         tenant,
+        task: body.task_id.map(task_id).transpose()?,
         wait: read_duration("wait", body.wait.as_deref())?,
         asynchronous: body.asynchronous,
         max_runtime: read_duration("max_runtime", body.max_runtime.as_deref())?,
@@ -36,6 +40,8 @@ pub(super) async fn acquire(
     let status = match &view.state {
         LeaseState::Executing { .. } => StatusCode::CREATED,
         LeaseState::Queued { .. } => StatusCode::ACCEPTED,
+        // What was asked for again had completed.
+        LeaseState::Ended { end: End::Completed, .. } => StatusCode::OK,
         LeaseState::Ended { end, .. } => {
             let detail = format!("the lease ended while it waited: {end}");
             let mut problem = Problem::new(StatusCode::CONFLICT, end.code(), "the lease ended", detail);
@@ -138,6 +144,14 @@ async fn show(api: &Api, call: Call) -> Result<Json<LeaseBody>, Problem> {
 fn lease_of(reply: Reply) -> LeaseView {
     let Reply::Lease(view) = reply else { unexpected() };
     *view
+}
+
+fn task_id(text: String) -> Result<TaskId, Problem> {
+    if text.is_empty() || text.len() > TASK_ID_MOST || !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+        let detail = format!("`task_id` is 1 to {TASK_ID_MOST} visible ASCII characters");
+        return Err(Problem::bad_request(detail));
+    }
+    Ok(TaskId(text.into()))
 }
 
 pub(super) fn lease_id(text: String) -> LeaseId {

@@ -143,6 +143,11 @@ impl Scrape {
             self.classes().map(|(labels, class)| (labels, class.tally.asked)),
         )?;
         page.counter(
+            "requests_retried",
+            "Requests that were a further attempt of a task",
+            self.classes().map(|(labels, class)| (labels, class.tally.retried)),
+        )?;
+        page.counter(
             "grants",
             "Requests granted, at once or after a wait",
             self.classes().flat_map(|(labels, class)| {

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 
 use super::wire::{LeaseBody, MistakeBody};
-use crate::control::message::{LeaseState, Refusal, Why};
+use crate::control::message::{LeaseId, LeaseState, Refusal, TaskId, Why};
 use crate::profile::Reported;
 
 /// Names that begin alike are more likely meant than ones that are merely as long (0 to 1, by Jaro-Winkler).
@@ -157,6 +157,12 @@ impl std::fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
+fn other_task(task: &TaskId, lease: Option<&LeaseId>) -> Problem {
+    let detail = format!("task `{task}` was asked for with another pool, class, max_runtime or idle_timeout");
+    let problem = Problem::new(StatusCode::CONFLICT, "other_task", "the task is another one", detail);
+    Problem { lease: lease.map(ToString::to_string), ..problem }
+}
+
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Problem {
         match refusal {
@@ -200,6 +206,7 @@ impl From<Refusal> for Problem {
                     ..Problem::new(StatusCode::BAD_REQUEST, "no_such_class", title, detail)
                 }
             }
+            Refusal::OtherTask(task, lease) => other_task(&task, lease.as_ref()),
             Refusal::CannotChange(change) => {
                 let detail =
                     format!("{change}: this cannot change while the daemon runs, nothing has changed");

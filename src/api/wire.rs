@@ -6,12 +6,14 @@
 mod class;
 mod explain;
 mod hold;
+mod lease;
 mod provider;
 mod reload;
 
 pub use class::ClassBody;
 pub use explain::{ClassDemandBody, ExplainBody, LimitRowBody};
 pub use hold::{HoldAnswer, HoldBody};
+pub use lease::{AcquireBody, LeaseBody, RenewBody};
 pub use provider::{PermitAnswer, PermitBody, PermitWaitBody, ProviderBody, Providers, ThrottledBody};
 pub use reload::{ChangeBody, MistakeBody, Reloaded};
 
@@ -19,42 +21,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::control::message::{
-    CeilingsView, DrainView, End, Engine, HostView, LeaseState, LeaseView, PoolView, Reading, Why,
-};
-use crate::profile::ProviderName;
+use crate::control::message::{CeilingsView, DrainView, Engine, HostView, PoolView, Reading, Why};
 use crate::quantity::{Bytes, Instant, MilliCpu};
-
-/// `POST /v1/leases`
-#[derive(Debug, Clone, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct AcquireBody {
-    /// The pool to lend from.
-    pub pool: String,
-    /// The class; the pool's own where absent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub class: Option<String>,
-    /// The longest wait, such as `"10s"`; the class's `max_wait` where absent; `"0s"` not to wait.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub wait: Option<String>,
-    /// Answer at once with 202 and a lease that waits.
-    #[serde(default, rename = "async", skip_serializing_if = "std::ops::Not::not")]
-    pub asynchronous: bool,
-    /// A shorter life than the pool allows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub max_runtime: Option<String>,
-    /// A shorter idle time than the pool allows.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub idle_timeout: Option<String>,
-}
-
-/// `POST /v1/leases/{id}/renew`
-#[derive(Debug, Clone, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RenewBody {
-    /// The lease shall live at least this long from now.
-    pub by: String,
-}
 
 /// `POST /v1/host/drain`, `POST /v1/pools/{name}/drain`
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -103,56 +71,6 @@ pub struct ExecAnswer {
     pub stderr_truncated: bool,
     /// Whether it ran past its limit; the lease has ended then.
     pub timed_out: bool,
-}
-
-/// A lease.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct LeaseBody {
-    /// Its name.
-    pub id: String,
-    /// Its pool.
-    pub pool: String,
-    /// `browser` or `sandbox`.
-    pub kind: String,
-    /// Its class.
-    pub class: String,
-    /// Whose it is.
-    pub tenant: String,
-    /// `queued`, `starting`, `executing`, `waiting_for_approval`, `waiting_for_provider`, `draining`, or a terminal state.
-    pub state: String,
-    /// How long it waited, or has waited so far.
-    pub waited_ms: u64,
-    /// How long it has had its instance, or had it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub running_ms: Option<u64>,
-    /// Its instance, while it has one.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub instance: Option<String>,
-    /// How many are served until it is, itself included, while it waits: by promised instants and its tenant's turns, where
-    /// nobody comes or goes and each class has its share. No further than 1000.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub place: Option<u32>,
-    /// The limit that keeps an instance from being started for it, while it waits.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub blocked_by: Option<LimitBody>,
-    /// What it waits for, where it waits for a person.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hold: Option<HoldAnswer>,
-    /// Permits that it waits for.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub permits: Vec<PermitWaitBody>,
-    /// Time left until its state ends in any case: the wait, the longest run, a hold, a drain.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ends_in_ms: Option<u64>,
-    /// Time left until it ends for want of activity.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub idle_ends_in_ms: Option<u64>,
-    /// Why it ended, once it has.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub reason: Option<String>,
-    /// The same as a sentence.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub detail: Option<String>,
 }
 
 /// A limit with its numbers.
@@ -403,69 +321,6 @@ impl From<&Why> for LimitBody {
             have: figures.map(|figures| figures.have),
             unit: figures.map(|figures| figures.unit.into()),
         }
-    }
-}
-
-impl From<&LeaseView> for LeaseBody {
-    fn from(view: &LeaseView) -> LeaseBody {
-        let now = view.seen_at;
-        let mut body = LeaseBody {
-            id: view.id.to_string(),
-            pool: view.pool.to_string(),
-            kind: view.kind.to_string(),
-            class: view.class.to_string(),
-            tenant: view.tenant.to_string(),
-            state: view.state.code().into(),
-            waited_ms: millis(now.since(view.asked_at)),
-            running_ms: None,
-            instance: None,
-            place: None,
-            blocked_by: None,
-            hold: None,
-            permits: Vec::new(),
-            ends_in_ms: None,
-            idle_ends_in_ms: None,
-            reason: None,
-            detail: None,
-        };
-        match &view.state {
-            LeaseState::Queued { place, blocked_by, deadline, .. } => {
-                body.place = Some(*place);
-                body.blocked_by = blocked_by.as_ref().map(LimitBody::from);
-                body.ends_in_ms = Some(left(*deadline, now));
-            }
-            LeaseState::Executing {
-                instance,
-                granted_at,
-                idle_deadline,
-                deadline,
-                draining,
-                hold,
-                permits,
-                ..
-            } => {
-                body.waited_ms = millis(granted_at.since(view.asked_at));
-                body.running_ms = Some(millis(now.since(*granted_at)));
-                body.instance = Some(instance.to_string());
-                let others = [*draining, hold.as_ref().map(|hold| hold.until)];
-                let ends = others.into_iter().flatten().fold(*deadline, Instant::min);
-                body.ends_in_ms = Some(left(ends, now));
-                body.idle_ends_in_ms = idle_deadline.map(|at| left(at, now));
-                let waits = |(provider, since): &(ProviderName, Instant)| PermitWaitBody {
-                    provider: provider.to_string(),
-                    waited_ms: millis(now.since(*since)),
-                };
-                body.permits = permits.iter().map(waits).collect();
-                body.hold = hold.as_ref().map(|hold| HoldAnswer::of(hold, now));
-            }
-            LeaseState::Ended { end, at, granted_at } => {
-                body.waited_ms = millis(granted_at.unwrap_or(*at).since(view.asked_at));
-                body.running_ms = granted_at.map(|granted| millis(at.since(granted)));
-                body.reason = Some(end.reason().into());
-                body.detail = Some(End::to_string(end));
-            }
-        }
-        body
     }
 }
 

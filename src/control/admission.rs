@@ -7,9 +7,10 @@
 //!
 //! Lending a warm instance needs no memory test: it is in the budget already.
 //!
-//! `max_queued` bounds who of a tenant waits for somebody else's slot: a host with N slots and a queue of Q takes exactly
-//! N + Q requests of one tenant, warm or cold, and no tenant can fill the queue for another. So those do not count for whom a start is under way, or for whom one only
-//! waits its turn among `max_starts`; where nothing more can be started, all others count.
+//! `max_queued` bounds who of a tenant waits for somebody else's slot: a host with N slots and a queue of Q takes
+//! exactly N + Q requests of one tenant, warm or cold, and no tenant can fill the queue for another. So those do not
+//! count for whom a start is under way, or for whom one only waits its turn among `max_starts`; where nothing more can
+//! be started, all others count.
 //!
 //! Not here: which instance (`placement`), how many are wanted (`scaling`).
 
@@ -23,14 +24,6 @@ use super::queue;
 use super::words::Figures;
 use crate::profile::{Class, ClassName, HostProfile};
 use crate::quantity::{Bytes, Instant};
-
-/// What the host as a whole says of a further start.
-#[derive(Debug)]
-pub(super) struct Room<'a> {
-    pub(super) profile: &'a HostProfile,
-    pub(super) belief: &'a Belief,
-    pub(super) promised: Promised,
-}
 
 /// Who asks.
 #[derive(Debug)]
@@ -78,31 +71,19 @@ pub(super) fn request(
     Verdict::Wait
 }
 
-/// How many more instances of this pool there is room for, were they started one after the other.
-pub(super) fn startable(pool: &Pool, room: &Room<'_>, now: Instant) -> u32 {
-    let (memory, cpu) = (room.belief.memory.reading(now), room.belief.cpu.reading(now));
-    let slice = room.belief.slice.reading(now);
+/// How many more instances of its pool there is room for, were they started one after the other.
+pub(super) fn startable(asked: &Asked<'_>) -> u32 {
+    let Asked { pool, profile, belief, now, .. } = asked;
+    let (memory, cpu) = (belief.memory.reading(*now), belief.cpu.reading(*now));
+    let slice = belief.slice.reading(*now);
     let (Ok(memory), Ok(slice), Ok(cpu)) = (memory.known(), slice.known(), cpu.known()) else {
         return 0;
     };
-    let Room { profile, promised, belief, .. } = room;
-    let sum = || *promised;
-    let asked = Asked {
-        pool,
-        profile,
-        belief,
-        now,
-        starting: 0,
-        refill: false,
-        ahead: Promised::default(),
-        unwritten: None,
-        promised: OnceCell::new(),
-        sum: &sum,
-    };
-    // Of the pool and the pressure: these are no matter of how many.
-    if LIMITS[..6].iter().any(|limit| limit(&asked).objection.is_some()) {
+    // These are no matter of how many.
+    if OF_POOL.iter().any(|limit| limit(asked).objection.is_some()) {
         return 0;
     }
+    let promised = asked.promised();
     let has = budget::Has { profile, memory, slice };
     let ledger = has.unpromised(promised).saturating_sub(promised.slack.max(pool.expected.slack()));
     let by_ledger = ledger.get().checked_div(pool.expected.usual.get()).unwrap_or(0);
@@ -158,8 +139,8 @@ pub(super) struct Limit {
     pub(super) objection: Option<Why>,
 }
 
-/// All of them, in the order in which an operator would want to hear of them.
-pub(super) const LIMITS: [fn(&Asked<'_>) -> Limit; 11] = [
+/// What keeps a pool from starting any, and the pressure on all.
+const OF_POOL: [fn(&Asked<'_>) -> Limit; 6] = [
     |asked| Limit::plain("not_recorded", asked.unwritten.map(|why| Why::NotRecorded(why.to_owned()))),
     |asked| {
         let Engine::Unreachable(why) = &asked.belief.engine else {
@@ -181,6 +162,10 @@ pub(super) const LIMITS: [fn(&Asked<'_>) -> Limit; 11] = [
         Limit { name: says.code(), figures: says.figures(), objection: gate.shut.clone() }
     },
     |asked| Limit::plain("under_pressure", asked.belief.gauge.objection(asked.now)),
+];
+
+/// What the host has for so many and no more.
+const OF_HOST: [fn(&Asked<'_>) -> Limit; 5] = [
     |asked| {
         let (have, limit) = (asked.starting, asked.profile.host.max_starts);
         Limit::of(Why::Starts { have, limit }, have >= limit)
@@ -208,9 +193,14 @@ impl Limit {
 }
 
 impl Asked<'_> {
+    /// All limits, in the order in which an operator would want to hear of them.
+    pub(super) fn limits(&self) -> impl Iterator<Item = Limit> {
+        OF_POOL.iter().chain(&OF_HOST).map(|limit| limit(self))
+    }
+
     /// The first thing that keeps it back.
     pub(super) fn objection(&self) -> Option<Why> {
-        LIMITS.iter().find_map(|limit| limit(self).objection)
+        self.limits().find_map(|limit| limit.objection)
     }
 
     fn promised(&self) -> &Promised {

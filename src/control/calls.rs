@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use super::Controller;
-use super::admission::{self, Room, Who};
+use super::admission::{self, Who};
+use super::budget::Promised;
 use super::drain::Drain;
 use super::lease::{Lease, Limits, State, WATCHERS};
 use super::message::{
@@ -115,24 +116,22 @@ impl Controller {
             Ok(found) => found,
             Err(refusal) => return self.reply(call, Reply::Refused(Box::new(refusal))),
         };
+        if self.take_known_task(call, &request) {
+            return;
+        }
         let wait = request.wait.map_or(class.max_wait, |asked| asked.min(class.max_wait));
         let pool = &self.pools[&request.pool];
-        let draining = match (self.drain, pool.own_drain) {
-            (Some(_), _) => Some(Why::HostDraining),
-            (None, Some(_)) => Some(Why::PoolDraining),
-            (None, None) => None,
-        };
         let never = admission::never_fits(pool, &self.profile, &self.belief, self.now);
         let unwritten = self.records.trouble.clone().map(Why::NotRecorded);
-        let barred = draining
+        let barred = pool
+            .closed_by()
             .or(never)
             .or(unwritten)
             .or_else(|| self.tenant_limit(&request.tenant))
             .or_else(|| admission::pressed(pool, &self.belief, self.now));
         let startable = || {
-            let (profile, promised) = (&self.profile, self.promised());
-            let room = Room { profile, belief: &self.belief, promised };
-            admission::startable(pool, &room, self.now)
+            let sum = || self.promised();
+            admission::startable(&self.asked(pool, (0, false, Promised::default()), &sum))
         };
         let who = Who { class: (&class_name, &class), tenant: &request.tenant, no_wait: wait.is_zero() };
         let verdict = admission::request(pool, &who, barred, startable);
@@ -171,29 +170,35 @@ impl Controller {
         (class_name, class): (ClassName, &Class),
         wait: Duration,
     ) -> LeaseId {
-        let (now, tenant) = (self.now, request.tenant);
+        let now = self.now;
+        let task = self.attempt(&request);
+        let id = request.lease.clone();
+        let (first, is_new) = self.let_in(&request.tenant, task.as_deref(), &id);
+        let tenant = request.tenant;
         let pool = self.pool(&request.pool);
-        pool.demand.arrived(now, &class_name, scaling::runtime(&pool.spec));
-        pool.plan.touch();
-        let tally = pool.tally_of(&class_name);
-        tally.asked = tally.asked.saturating_add(1);
+        if is_new {
+            pool.demand.arrived(now, &class_name, scaling::runtime(&pool.spec));
+            pool.plan.touch();
+        }
+        pool.tally_of(&class_name).ask(task.as_deref().map_or(1, |task| task.attempt));
         let waiting = Waiting {
             lease: request.lease.clone(),
             class: class_name.clone(),
             tenant: tenant.clone(),
             asked: now,
         };
-        let place = pool.queue.join(waiting, now.after(class.target_wait));
+        let place = pool.queue.join(waiting, first.after(class.target_wait));
         let limits = Limits::new(&pool.spec.deadlines, request.max_runtime, request.idle_timeout);
         let deadline = now.after(wait);
-        let id = request.lease.clone();
         let lease = Lease {
             id: id.clone(),
             kind: pool.spec.kind,
             pool: request.pool,
             class: class_name,
             tenant: tenant.clone(),
+            task,
             asked_at: now,
+            oom_kills: 0,
             caller: (!request.asynchronous).then_some(call),
             watchers: Vec::new(),
             permits: Vec::new(),
@@ -230,9 +235,10 @@ impl Controller {
     }
 
     fn refuse(&mut self, call: CallId, request: Acquire, class: ClassName, why: Why) {
+        let attempt = self.attempt(&request).map_or(1, |task| task.attempt);
         let Acquire { lease, pool, tenant, .. } = request;
         let tally = self.pool(&pool).tally_of(&class);
-        tally.asked = tally.asked.saturating_add(1);
+        tally.ask(attempt);
         tally.refuse(&why);
         let retry_after = self.retry_after(&pool, &lease, &why);
         let event = Event {

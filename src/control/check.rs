@@ -90,7 +90,7 @@ impl Controller {
         }
         ensure(counts == pool.counts, || format!("{name} counts {:?} and has {counts:?}", pool.counts))?;
         ensure(ready == pool.ready, || format!("{name}: the ready set is not the warm instances"))?;
-        let lends = self.records.trouble.is_none();
+        let lends = self.lends();
         ensure(!pool.may_serve() || !lends, || format!("{name}: somebody waits beside a warm one"))?;
         for (class, tally) in &pool.tally.classes {
             let waiting = u64::from(pool.queue.len_of(class));
@@ -167,6 +167,13 @@ impl Controller {
                     ensure(quiet, || format!("lease {id} has ended and somebody was not told"))?;
                 }
             }
+        }
+        for (name, lease) in self.tasks.going_on() {
+            let goes_on = lease.and_then(|id| self.leases.get(id)).is_some_and(|lease| {
+                let its = lease.task.as_ref().is_some_and(|task| task.id == name.1);
+                its && lease.tenant == name.0 && !lease.is_over()
+            });
+            ensure(goes_on, || format!("task {} of {} is kept for a lease that is over", name.1, name.0))?;
         }
         ensure(tenants == self.tenants, || format!("tenants have {tenants:?}, counted {:?}", self.tenants))?;
         let places: u32 = self.pools.values().map(|pool| pool.queue.len()).sum();

@@ -47,6 +47,7 @@ impl Controller {
         let (caller, tenant) = (lease.caller.take(), lease.tenant.clone());
         self.end_permits(id);
         self.count_over(&tenant);
+        self.rest_task(id);
         self.record_end(id);
         self.timers.clear(&Timer::Lease(id.clone()));
         self.ended.push_back(id.clone());
@@ -144,6 +145,7 @@ impl Controller {
             StopReason::Used
             | StopReason::StartFailed
             | StopReason::Died
+            | StopReason::OutOfMemory
             | StopReason::Unanswering
             | StopReason::Unknown
             | StopReason::Interrupted => Duration::ZERO,

@@ -4,7 +4,6 @@
 //! Not here: why a single lease waits; its view says so.
 
 use super::Controller;
-use super::admission::LIMITS;
 use super::budget::Promised;
 use super::demand::whole;
 use super::message::{ClassDemandView, ExplainView, LimitView, Why};
@@ -18,13 +17,8 @@ impl Controller {
     pub(super) fn explain(&self, pool: &Pool) -> ExplainView {
         let (now, spec, plan, terms) = (self.now, &pool.spec, &pool.plan, pool.terms());
         let (counts, queued, stock) = (pool.counts, pool.askers(), pool.stock());
-        let mut held = pool.held.largest();
-        if pool.is_closed() {
-            held = 0;
-        }
         ExplainView {
             pool: pool.name.clone(),
-            seen_at: now,
             classes: self.profile.classes.keys().map(|class| explain_class(pool, class, now)).collect(),
             incoming_milli: thousandths(plan.incoming),
             backlog_milli: thousandths(terms.backlog),
@@ -37,7 +31,7 @@ impl Controller {
             cover: plan.cover,
             bounds: (spec.warm.min, spec.warm.max),
             stock,
-            held,
+            held: pool.wanted_lately(),
             queued,
             warm: counts.warm,
             starting: counts.starting,
@@ -45,7 +39,7 @@ impl Controller {
             stopping: counts.stopping,
             holds: self.view_holds(pool),
             start: scaling::starts_wanted(queued, stock, counts.warm, counts.starting),
-            stop: scaling::surplus(queued, held, counts.warm),
+            stop: pool.too_many(),
             limits: self.explain_limits(pool),
         }
     }
@@ -56,21 +50,18 @@ impl Controller {
         let refill = pool.askers() <= pool.counts.starting + pool.counts.warm;
         let sum = || self.promised();
         let asked = self.asked(pool, (starting, refill, Promised::default()), &sum);
-        let closed = match (pool.removed, pool.host_drain, pool.own_drain) {
-            (true, _, _) => Some(Why::PoolRemoved),
-            (false, Some(_), _) => Some(Why::HostDraining),
-            (false, None, Some(_)) => Some(Why::PoolDraining),
-            (false, None, None) => None,
-        };
+        let closed = pool.closed_by();
         let drain = LimitView {
             name: closed.as_ref().map_or("pool_draining", Why::code),
             figures: None,
             objection: closed,
             binding: false,
         };
-        let others = LIMITS.iter().map(|limit| {
-            let limit = limit(&asked);
-            LimitView { name: limit.name, figures: limit.figures, objection: limit.objection, binding: false }
+        let others = asked.limits().map(|limit| LimitView {
+            name: limit.name,
+            figures: limit.figures,
+            objection: limit.objection,
+            binding: false,
         });
         let mut limits: Vec<LimitView> = std::iter::once(drain).chain(others).collect();
         if let Some(first) = limits.iter_mut().find(|limit| limit.objection.is_some()) {

@@ -8,10 +8,12 @@
 //! Not here: reading anything (`measure`), the level of pressure (`pressure`), and what follows from them
 //! (`admission`, `budget`, `relief`).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::message::{
-    Engine, HostCpu, HostMemory, InstanceId, Pressure, Read, Reading, Sample, SliceMemory, Unread,
+    Engine, HostCpu, HostMemory, InstanceId, InstanceUse, Pressure, Read, Reading, Sample, SliceMemory,
+    Unread,
 };
 use super::pressure::Gauge;
 use crate::quantity::{Instant, Permille};
@@ -130,14 +132,14 @@ impl Belief {
     }
 
     /// Takes in one look at the host; hands back what it says of the instances.
-    pub(super) fn take(&mut self, now: Instant, sample: Sample) -> InstanceReads {
+    pub(super) fn take(&mut self, now: Instant, sample: Sample) -> BTreeMap<InstanceId, InstanceUse> {
         self.memory.take(now, sample.memory);
         self.cpu.take(now, sample.cpu);
         self.pressure.take(now, sample.pressure);
         self.slice.take(now, sample.slice);
         self.slice_stalled.take(now, sample.slice_stalled);
         self.reclaims = sample.reclaims;
-        sample.instances.into_iter().map(|(id, seen)| (id, seen.memory)).collect()
+        sample.instances
     }
 
     /// When the figures of a look at `now` stop being believed.
@@ -145,9 +147,6 @@ impl Belief {
         now.after(UNKNOWN_AFTER).after(Duration::from_nanos(1))
     }
 }
-
-/// What one look said of the memory of instances.
-pub(super) type InstanceReads = Vec<(InstanceId, Read<crate::quantity::Bytes>)>;
 
 #[cfg(test)]
 mod tests {

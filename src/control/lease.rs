@@ -17,7 +17,7 @@
 use std::time::Duration;
 
 use super::message::{CallId, Deadline, End, Hold, InstanceId, Interruption, LeaseId, Tenant, WaitFor};
-use super::message::{LeaseRecord, LeaseRecordState, LimitsRecord};
+use super::message::{LeaseRecord, LeaseRecordState, LimitsRecord, TaskRecord};
 use super::permits::Wanted;
 use super::queue::Place;
 use crate::profile::{ClassName, Deadlines, Kind, PoolName};
@@ -39,7 +39,11 @@ pub(super) struct Lease {
     pub(super) kind: Kind,
     pub(super) class: ClassName,
     pub(super) tenant: Tenant,
+    /// The task that it is an attempt of.
+    pub(super) task: Option<Box<TaskRecord>>,
     pub(super) asked_at: Instant,
+    /// Processes of its instance that the kernel killed for want of memory.
+    pub(super) oom_kills: u64,
     /// The call that is answered when it is granted or refused.
     pub(super) caller: Option<CallId>,
     /// Calls that are answered when it changes.
@@ -97,7 +101,8 @@ pub(super) enum State {
 impl Lease {
     /// One that was written down.
     pub(super) fn of(record: LeaseRecord, state: State) -> Lease {
-        let LeaseRecord { id, pool, kind, class, tenant, asked_at, limits, .. } = record;
+        let LeaseRecord { id, pool, kind, class, tenant, task, asked_at, oom_kills, limits, state: _ } =
+            record;
         let LimitsRecord { first_use, idle, runtime, runtime_max } = limits;
         let limits = Limits { first_use, idle, runtime, runtime_max };
         Lease {
@@ -106,7 +111,9 @@ impl Lease {
             kind,
             class,
             tenant,
+            task,
             asked_at,
+            oom_kills,
             caller: None,
             watchers: Vec::new(),
             permits: Vec::new(),
@@ -142,7 +149,9 @@ impl Lease {
             kind: self.kind,
             class: self.class.clone(),
             tenant: self.tenant.clone(),
+            task: self.task.clone(),
             asked_at: self.asked_at,
+            oom_kills: self.oom_kills,
             limits: LimitsRecord { first_use, idle, runtime, runtime_max },
             state,
         }

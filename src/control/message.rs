@@ -1,8 +1,8 @@
 //! Every word spoken to the controller or by it. Reading this page is reading the product.
 //!
 //! What it shows of itself is in `views`, what it tells the journal in `events`, what it writes down in `records`, what
-//! concerns memory pressure in `pressure`, leases that wait for a person in `hold`, and those that
-//! wait for an external provider in `permits`.
+//! concerns memory pressure in `pressure`, what it refuses, and why, in `why`, leases that wait for a person in `hold`, and
+//! those that wait for an external provider in `permits`.
 //!
 //! [`Input`] is what the world, the callers and the operator say; [`Output`] is what the controller
 //! wants done or said. What is seen ([`Sample`], [`Listing`], [`News`]) is whole and never a
@@ -12,27 +12,31 @@ mod events;
 mod explain;
 mod hold;
 mod names;
+mod oom;
 mod permits;
 mod pressure;
 mod records;
 mod tally;
 mod views;
+mod why;
 
 pub use events::{Event, StopReason, What};
 pub use explain::{ClassDemandView, ExplainView, LimitView};
 pub use hold::{Hold, HoldFor, HoldsView};
-pub use names::{CallId, InstanceId, LeaseId, Tenant};
+pub use names::{CallId, InstanceId, LeaseId, TaskId, Tenant};
+pub use oom::{Kills, Oom, OomLevel};
 pub use permits::{Permit, ProviderTally, ProviderView};
 pub use pressure::{Ceilings, CeilingsView, Level, PressureView, Shortage, SliceMemory, Tier, Victim};
 pub use records::{
     DrainRecord, EnvelopeRecord, InstanceRecord, InstanceRecordState, LeaseRecord, LeaseRecordState,
-    LimitsRecord, Made, PeakWeight, Process, Record, Recovered, Subject,
+    LimitsRecord, Made, PeakWeight, Process, Record, Recovered, Subject, TaskRecord,
 };
 pub use tally::{BUCKETS, ClassTally, Histogram, PoolTally};
 pub use views::{
     Cancelled, ClassView, Deadline, DrainView, End, Failure, HostView, Interruption, LeaseState, LeaseView,
     PoolView, Reading, Summary,
 };
+pub use why::{Refusal, Verdict, Why};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -50,6 +54,8 @@ pub enum Input {
     Tick,
     /// One look at the whole host.
     Sample(Box<Sample>),
+    /// One look at one instance alone, between two samples.
+    Looked(InstanceId, InstanceUse),
     /// One listing of all our containers.
     Listed(Listing),
     /// Whether the engine answers at all.
@@ -136,6 +142,8 @@ pub struct InstanceUse {
     pub memory: Read<Bytes>,
     /// Processor time per time, on average since the sample before.
     pub cpu: Read<MilliCpu>,
+    /// What the kernel has done to it for want of memory.
+    pub kills: Read<Kills>,
 }
 
 /// All our containers as the engine listed them.
@@ -264,6 +272,8 @@ pub struct Acquire {
     pub class: Option<ClassName>,
     /// For whom.
     pub tenant: Tenant,
+    /// What the caller calls it, so that the same request may be made again.
+    pub task: Option<TaskId>,
     /// How long it may wait in the queue; the class's `max_wait` where `None`, and never above it.
     pub wait: Option<Duration>,
     /// Whether to answer at once with the waiting lease, instead of when it is granted or refused.
@@ -376,203 +386,4 @@ pub enum Reply {
     Reloaded(Vec<Change>),
     /// No.
     Refused(Box<Refusal>),
-}
-
-/// Admission's answer to a request or a start.
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[must_use]
-pub enum Verdict {
-    /// This warm instance serves it now.
-    Grant(InstanceId),
-    /// It must wait; a start may or may not be under way for it.
-    Wait,
-    /// It cannot be.
-    Refuse(Why),
-}
-
-/// A limit that refuses, or makes wait. Every one has a name, and numbers where there are any.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Why {
-    /// As many as may wait are waiting.
-    QueueFull {
-        /// Waiting of this tenant in this class and pool, those not counted for whom something can be started; where that
-        /// is the limit, of all.
-        queued: u32,
-        /// The class's `max_queued`, or the most that may wait in one pool.
-        limit: u32,
-    },
-    /// The longest wait is over.
-    WaitExpired {
-        /// How long it waited.
-        waited: Duration,
-        /// What it waited for at the end.
-        blocked_by: Option<Box<Why>>,
-    },
-    /// The host takes no new work.
-    HostDraining,
-    /// The pool takes no new work.
-    PoolDraining,
-    /// The pool is in the profile no more.
-    PoolRemoved,
-    /// Not even an empty host has room for one.
-    NeverFits {
-        /// What one needs that grows to its limit.
-        need: Bytes,
-        /// What the host has for containers.
-        have: Bytes,
-    },
-    /// The sum of what instances may come to need would exceed what the host has for them.
-    MemoryPromised {
-        /// What one more needs, with the slack for one instance to grow to its limit; for refill, with what the
-        /// requests need that wait for memory already.
-        need: Bytes,
-        /// What is not promised yet.
-        have: Bytes,
-    },
-    /// The host has not enough memory available now.
-    MemoryAvailable {
-        /// What one more needs, without the slack; for refill, as above.
-        need: Bytes,
-        /// What is available above the floor, less what the others have still to grow.
-        have: Bytes,
-    },
-    /// The processors are promised.
-    Cpu {
-        /// What one more needs, as above.
-        need: MilliCpu,
-        /// What is not promised yet.
-        have: MilliCpu,
-    },
-    /// The operator's ceiling on the pool's instances.
-    MaxInstances {
-        /// How many there are, in any state.
-        have: u32,
-        /// `max_instances`.
-        limit: u32,
-    },
-    /// The tenant has as many leases as it may.
-    TenantLimit {
-        /// How many it has, those that wait included.
-        have: u32,
-        /// Its `max_leases`.
-        limit: u32,
-    },
-    /// As many leases of the pool wait for a person as may.
-    MaxHolds {
-        /// How many do.
-        have: u32,
-        /// The pool's `max_holds`.
-        limit: u32,
-        /// When the next of them ends, at the latest.
-        until: Instant,
-    },
-    /// As many leases of the tenant wait for a person as may.
-    TenantHolds {
-        /// How many do.
-        have: u32,
-        /// The tenant's `max_holds`.
-        limit: u32,
-        /// When the next of them ends, at the latest.
-        until: Instant,
-    },
-    /// As many permits of a provider are waited for as may be.
-    ProviderWaits {
-        /// Which.
-        provider: ProviderName,
-        /// How many are.
-        waiting: u32,
-        /// Its `max_waiting`.
-        limit: u32,
-        /// When the next of them is given.
-        until: Instant,
-    },
-    /// A provider has no permit now: its rate is used up, or it throttles.
-    ProviderSpent {
-        /// Which.
-        provider: ProviderName,
-        /// When the next one is there, at the earliest.
-        until: Instant,
-    },
-    /// What is free is held back for other classes.
-    HeldBack {
-        /// Slots that are free.
-        have: u32,
-        /// How many of them, or more, are held back for others.
-        held: u32,
-    },
-    /// As many cold starts as may be are under way.
-    Starts {
-        /// Under way.
-        have: u32,
-        /// `max_starts`.
-        limit: u32,
-    },
-    /// Starts of this pool fail; the next try is later.
-    Backoff {
-        /// How many failed in a row.
-        failures: u32,
-        /// What the last one said.
-        last: String,
-        /// When the next one is tried.
-        until: Instant,
-    },
-    /// The host is short of memory; not before this instant is it otherwise.
-    UnderPressure {
-        /// The figures.
-        shortage: Shortage,
-        /// When the level may fall, at the earliest.
-        until: Instant,
-    },
-    /// The processors are so busy that fewer starts at once are enough.
-    CpuPressure {
-        /// The share of the last ten seconds in which some task waited for a processor.
-        stalled: Permille,
-        /// Starts under way.
-        have: u32,
-        /// How many may be: for who waits half of `max_starts`, for stock one.
-        limit: u32,
-    },
-    /// Memory was short lately, and stock returns step by step.
-    Recovering {
-        /// Starts under way.
-        have: u32,
-        /// How many may be, for stock.
-        limit: u32,
-    },
-    /// The host's memory is not known.
-    NoTelemetry(String),
-    /// The engine does not answer.
-    EngineUnreachable(String),
-    /// What is lent could not be written down.
-    NotRecorded(String),
-}
-
-/// A refusal with what the caller needs to do better.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Refusal {
-    /// A limit refused; the pool and class it concerns, and when to try again.
-    Limit {
-        /// Which, with its numbers.
-        why: Why,
-        /// The pool.
-        pool: PoolName,
-        /// The class.
-        class: ClassName,
-        /// When trying again may help; `None` where it will not.
-        retry_after: Option<Duration>,
-        /// The lease that ended this way, where there was one.
-        lease: Option<LeaseId>,
-    },
-    /// There is no such pool; the ones there are.
-    NoSuchPool(PoolName, Vec<PoolName>),
-    /// The pool's host has no such class; the ones there are.
-    NoSuchClass(ClassName, Vec<ClassName>),
-    /// There is no such provider; the ones there are.
-    NoSuchProvider(ProviderName, Vec<ProviderName>),
-    /// There is no such lease, or none any more.
-    NoSuchLease(LeaseId),
-    /// The lease is not in a state for that.
-    NotExecuting(Box<LeaseView>),
-    /// The new profile changes what a daemon that runs cannot change.
-    CannotChange(Change),
 }

@@ -52,6 +52,7 @@ mod reload;
 mod scaling;
 mod settle;
 mod shares;
+mod tasks;
 mod timer;
 mod view;
 pub mod words;
@@ -68,6 +69,7 @@ use self::permits::Governor;
 use self::pool::Pool;
 use self::records::Records;
 use self::relief::Relief;
+use self::tasks::Tasks;
 use self::timer::{Timer, Timers};
 use crate::profile::{self, HostProfile, PoolName, ProviderName};
 use crate::quantity::Instant;
@@ -89,6 +91,7 @@ pub struct Controller {
     leases: BTreeMap<LeaseId, Lease>,
     /// How many leases of each tenant go on or wait.
     tenants: BTreeMap<Tenant, u32>,
+    tasks: Tasks,
     /// Ended leases, oldest end first.
     ended: VecDeque<LeaseId>,
     /// Calls that wait for an answer, and the lease they wait for.
@@ -129,6 +132,7 @@ impl Controller {
             homes: BTreeMap::new(),
             leases: BTreeMap::new(),
             tenants: BTreeMap::new(),
+            tasks: Tasks::default(),
             ended: VecDeque::new(),
             calls: BTreeMap::new(),
             strangers: BTreeMap::new(),
@@ -158,6 +162,7 @@ impl Controller {
         match input {
             Input::Tick => {}
             Input::Sample(sample) => self.take_sample(*sample),
+            Input::Looked(id, seen) => self.take_use(id, seen),
             Input::Listed(listing) => self.take_listing(&listing),
             Input::Engine(engine) => self.take_engine(engine),
             Input::Instance(id, news) => self.take_news(id, news),

@@ -30,10 +30,12 @@ use super::drain::Drain;
 use super::envelope::{Expected, Learned, Share, Taught};
 use super::fortune::Fortune;
 use super::host::Figure;
-use super::message::{ClassTally, InstanceId, LeaseId, PoolTally, Process, StopReason, Tenant, Why};
+use super::message::{
+    ClassTally, InstanceId, Kills, LeaseId, OomLevel, PoolTally, Process, StopReason, Tenant, Why,
+};
 use super::permits::Gate;
 use super::queue::{Place, Queue};
-use super::scaling::{Held, Plan, Terms};
+use super::scaling::{self, Held, Plan, Terms};
 use super::shares::{Shares, Slots};
 use crate::profile::{self, ClassName, PoolName};
 use crate::quantity::{Bytes, Instant};
@@ -120,8 +122,12 @@ pub(super) struct Instance {
     pub(super) runs_since: Option<Instant>,
     /// What it holds, as far as measured.
     pub(super) memory: Figure<Bytes>,
-    /// The most that it was seen to hold.
+    /// The most that it was seen to hold, or is taken to have wanted.
     pub(super) peak: Option<Bytes>,
+    /// What the kernel had done to it for want of memory, as far as it was looked at.
+    pub(super) kills: Option<Kills>,
+    /// When the kernel last did, and where memory was at its end.
+    pub(super) oom: Option<(Instant, OomLevel)>,
     /// Whose work it did, once that is over, and whether the work came to its own end.
     pub(super) worked: Option<(Tenant, bool)>,
     /// Its first process, once it was seen to run.
@@ -209,6 +215,8 @@ impl Pool {
             runs_since: None,
             memory: Figure::default(),
             peak: None,
+            kills: Some(Kills::default()),
+            oom: None,
             worked: None,
             process: None,
             life,
@@ -394,6 +402,8 @@ impl Pool {
         let (Some((tenant, whole)), Some(peak), true) = (gone.worked, gone.peak, newest) else {
             return false;
         };
+        // Where its own limit ended something of it, it is known what it wanted.
+        let whole = whole || matches!(gone.oom, Some((_, OomLevel::Own)));
         self.learned.learn(now, Taught { tenant, peak, whole });
         self.expect();
         true
@@ -477,9 +487,19 @@ impl Pool {
         starting + warm + leased + stopping
     }
 
-    /// Whether it takes no work: it is drained, or removed.
+    /// Why it takes no work, if it does not: it is removed, or drained.
+    pub(super) fn closed_by(&self) -> Option<Why> {
+        match (self.removed, self.host_drain, self.own_drain) {
+            (true, _, _) => Some(Why::PoolRemoved),
+            (false, Some(_), _) => Some(Why::HostDraining),
+            (false, None, Some(_)) => Some(Why::PoolDraining),
+            (false, None, None) => None,
+        }
+    }
+
+    /// Whether it takes no work.
     pub(super) fn is_closed(&self) -> bool {
-        self.removed || self.drain().is_some()
+        self.closed_by().is_some()
     }
 
     /// What the equations of its stock come to now.
@@ -490,6 +510,27 @@ impl Pool {
     /// The stock that is wanted now: none while the pool is closed.
     pub(super) fn stock(&self) -> u32 {
         if self.is_closed() { 0 } else { self.terms().stock }
+    }
+
+    /// The largest stock that was wanted lately: none while the pool is closed.
+    pub(super) fn wanted_lately(&self) -> u32 {
+        if self.is_closed() { 0 } else { self.held.largest() }
+    }
+
+    /// How many of the warm ones are too many: beyond those that somebody waits for and the stock that was wanted lately, or
+    /// beyond a ceiling that a reload has lowered.
+    pub(super) fn too_many(&self) -> u32 {
+        let Counts { starting, warm, leased, stopping: _ } = self.counts;
+        if self.is_closed() {
+            return warm;
+        }
+        let above = (starting + warm + leased).saturating_sub(self.spec.max_instances).min(warm);
+        scaling::surplus(self.askers(), self.wanted_lately(), warm).max(above)
+    }
+
+    /// How many of the warm ones nobody waits for, and stock does not want now.
+    pub(super) fn to_spare(&self) -> u32 {
+        scaling::surplus(self.askers(), self.stock(), self.counts.warm)
     }
 }
 

@@ -48,7 +48,7 @@ pub(super) struct Queue {
 struct Row {
     turns: BTreeMap<u64, Tenant>,
     tenants: BTreeMap<Tenant, Own>,
-    len: u32,
+    places: BTreeSet<Place>,
 }
 
 /// Those of one tenant in one class.
@@ -64,7 +64,7 @@ impl Queue {
         self.arrivals += 1;
         let place = (promised, self.arrivals);
         let row = self.rows.entry(waiting.class.clone()).or_default();
-        row.len += 1;
+        row.places.insert(place);
         let own = row.tenants.entry(waiting.tenant.clone()).or_insert_with(|| {
             self.turns += 1;
             row.turns.insert(self.turns, waiting.tenant.clone());
@@ -98,14 +98,14 @@ impl Queue {
         let waiting = self.order.remove(&place).expect("a queued lease holds its place");
         self.asked.remove(&(waiting.asked, place.1));
         let row = self.rows.get_mut(&waiting.class).expect("a class has a row while one of it waits");
-        row.len -= 1;
+        row.places.remove(&place);
         let own = row.tenants.get_mut(&waiting.tenant).expect("a tenant is in the row while one of it waits");
         own.places.remove(&place);
         if own.places.is_empty() {
             row.turns.remove(&own.turn);
             row.tenants.remove(&waiting.tenant);
         }
-        if row.len == 0 {
+        if row.places.is_empty() {
             self.rows.remove(&waiting.class);
         }
         waiting
@@ -131,25 +131,25 @@ impl Queue {
 
     /// How many wait.
     pub(super) fn len(&self) -> u32 {
-        u32::try_from(self.order.len()).expect("no more than MOST wait")
+        count(self.order.len())
     }
 
     /// How many of this class wait.
     pub(super) fn len_of(&self, class: &ClassName) -> u32 {
-        self.rows.get(class).map_or(0, |row| row.len)
+        self.rows.get(class).map_or(0, |row| count(row.places.len()))
     }
 
     /// How many of this class and tenant wait.
     pub(super) fn own(&self, class: &ClassName, tenant: &Tenant) -> u32 {
         let own = self.rows.get(class).and_then(|row| row.tenants.get(tenant));
-        own.map_or(0, |own| u32::try_from(own.places.len()).expect("no more than MOST wait"))
+        own.map_or(0, |own| count(own.places.len()))
     }
 
     /// How many of this class and tenant wait behind the `served` earliest promises of all.
     pub(super) fn own_behind(&self, served: u32, class: &ClassName, tenant: &Tenant) -> u32 {
         let is_own = |it: &&Waiting| it.class == *class && it.tenant == *tenant;
         let among = self.order.values().take(served as usize).filter(is_own).count();
-        self.own(class, tenant) - u32::try_from(among).expect("no more than MOST wait")
+        self.own(class, tenant) - count(among)
     }
 
     /// How many are served until this one is, itself included, if its class has its turn by promises and nobody
@@ -165,9 +165,35 @@ impl Queue {
             other.places.len().min(turns)
         });
         let of_class = of_others.fold(before, |sum, more| (sum + more).min(most));
-        let of_other_classes =
-            self.order.range(..place).take(most).filter(|(_, it)| it.class != *class).count();
-        u32::try_from((of_class + of_other_classes + 1).min(most)).expect("it is no more than COUNTED")
+        let others = self.rows.iter().filter(|(name, _)| *name != class);
+        let of_other_classes: usize =
+            others.map(|(_, row)| row.places.range(..place).take(most).count()).sum();
+        count((of_class + of_other_classes + 1).min(most))
+    }
+
+    /// The rank of each that waits, for a walk over the queue in all.
+    pub(super) fn ranks(&self) -> BTreeMap<Place, u32> {
+        let mut ranks: BTreeMap<Place, usize> = BTreeMap::new();
+        for row in self.rows.values() {
+            let mut lines: Vec<_> =
+                row.turns.values().map(|tenant| row.tenants[tenant].places.iter()).collect();
+            let mut of_class = 0;
+            while !lines.is_empty() {
+                lines.retain_mut(|line| {
+                    let next = line.next();
+                    of_class += usize::from(next.is_some());
+                    next.is_some_and(|place| ranks.insert(*place, of_class).is_none())
+                });
+            }
+        }
+        let mut seen: BTreeMap<&ClassName, usize> = BTreeMap::new();
+        for (before, (place, waiting)) in self.order.iter().enumerate() {
+            let of_class = seen.entry(&waiting.class).or_default();
+            let rank = ranks.get_mut(place).expect("whoever waits has its turn in its row");
+            *rank = (*rank + before - *of_class).min(COUNTED as usize);
+            *of_class += 1;
+        }
+        ranks.into_iter().map(|(place, rank)| (place, count(rank))).collect()
     }
 
     /// When the one that has waited longest arrived.
@@ -186,8 +212,14 @@ impl Queue {
     }
 }
 
+fn count(many: usize) -> u32 {
+    u32::try_from(many).expect("no more than MOST wait")
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn join(queue: &mut Queue, tenant: &str, promised: u64) -> Place {
@@ -249,6 +281,43 @@ mod tests {
             rank += 1;
             assert_eq!(ranks[&lease], rank, "{lease}");
         }
+    }
+
+    proptest! {
+        #[test]
+        fn all_ranks_are_those_of_each(
+            joins in prop::collection::vec((0u64..50, 0u8..3, 0u8..3), 0..80),
+            served in 0usize..20,
+        ) {
+            let mut queue = Queue::default();
+            for (promised, class, tenant) in joins {
+                let at = Instant::from_nanos(promised);
+                let class = ClassName::new(format!("c{class}"));
+                let (lease, tenant) = (LeaseId("l".into()), Tenant(format!("t{tenant}").into()));
+                queue.join(Waiting { lease, class, tenant, asked: at }, at);
+            }
+            for _ in 0..served {
+                let Some(place) = queue.heads().map(|(_, place)| place).min() else { break };
+                queue.serve(place);
+            }
+            let each: BTreeMap<_, _> = queue.order.keys().map(|place| (*place, queue.rank(*place))).collect();
+            prop_assert_eq!(queue.ranks(), each);
+        }
+    }
+
+    /// Those of other classes count beyond any number of one's own.
+    #[test]
+    fn a_rank_counts_other_classes_behind_a_thousand_of_its_own() {
+        let mut queue = Queue::default();
+        let mut last = None;
+        for step in 0..1500 {
+            let at = Instant::from_nanos(step);
+            let class = ClassName::new(if step < 1100 { "batch" } else { "interactive" });
+            let (lease, tenant) = (LeaseId("l".into()), Tenant(format!("t{step}").into()));
+            last = Some(queue.join(Waiting { lease, class, tenant, asked: at }, at));
+        }
+        assert_eq!(queue.rank(last.unwrap()), COUNTED);
+        assert_eq!(queue.ranks()[&last.unwrap()], COUNTED);
     }
 
     /// As many as may wait, of a thousand tenants: each is served in its turn, and nothing is left.

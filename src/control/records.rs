@@ -234,6 +234,7 @@ impl Controller {
         }
         self.timers.clear(&Timer::Lease(id.clone()));
         self.count_over(&tenant);
+        self.rest_task(id);
         self.ended.push_back(id.clone());
         self.tell_of_lease(What::LeaseEnded(end), id, lent);
         self.record_lease(id);

@@ -134,6 +134,7 @@ impl Controller {
         for record in records {
             let LeaseRecordState::Ended { end, at, granted_at } = record.state.clone() else { continue };
             let id = record.id.clone();
+            self.recover_task(&record, Some(at));
             self.leases.insert(id.clone(), Lease::of(record, State::Ended { end, at, granted_at }));
             self.ended.push_back(id);
         }
@@ -152,13 +153,7 @@ impl Controller {
                 continue;
             };
             // Its end was not written any more; it has none to wait for.
-            let closed = match (pool.removed, pool.host_drain, pool.own_drain) {
-                (true, _, _) => Some(Why::PoolRemoved),
-                (false, Some(_), _) => Some(Why::HostDraining),
-                (false, None, Some(_)) => Some(Why::PoolDraining),
-                (false, None, None) => None,
-            };
-            if let Some(why) = closed {
+            if let Some(why) = pool.closed_by() {
                 self.end_unseen(record, End::Refused(why));
                 continue;
             }
@@ -173,10 +168,10 @@ impl Controller {
                 asked: record.asked_at,
             };
             let place = pool.queue.join(waiting, promised);
-            let tally = pool.tally_of(&record.class);
-            tally.asked = tally.asked.saturating_add(1);
+            pool.tally_of(&record.class).ask(record.task.as_ref().map_or(1, |task| task.attempt));
             self.count_live(&record.tenant);
             self.timers.set(Timer::Lease(id.clone()), deadline);
+            self.recover_task(&record, None);
             self.leases.insert(id, Lease::of(record, State::Queued { place, deadline }));
         }
     }
@@ -195,6 +190,7 @@ impl Controller {
             return self.end_unseen(record, End::Failed(Failure::Vanished));
         }
         let active_at = self.now;
+        self.recover_task(&record, None);
         let state =
             State::Executing { instance, granted_at, used, active_at, deadline, draining: None, hold };
         let lease = Lease::of(record, state);
@@ -214,6 +210,7 @@ impl Controller {
             LeaseRecordState::Executing { granted_at, .. } => Some(granted_at),
             LeaseRecordState::Queued { .. } | LeaseRecordState::Ended { .. } => None,
         };
+        self.recover_task(&record, Some(at));
         let lease = Lease::of(record, State::Ended { end: end.clone(), at, granted_at });
         self.leases.insert(id.clone(), lease);
         self.tell_of_lease(What::LeaseEnded(end), &id, None);
@@ -302,6 +299,8 @@ impl Controller {
             exists_since: Some(now),
             runs_since: Some(now),
             peak: None,
+            kills: None,
+            oom: None,
             worked: None,
             memory: Figure::unread("not looked at since the daemon began"),
             process,
@@ -387,7 +386,9 @@ mod tests {
             kind: Kind::Sandbox,
             class: ClassName::new("interactive"),
             tenant: Tenant("ann".into()),
+            task: None,
             asked_at: Instant::BOOT,
+            oom_kills: 0,
             limits,
             state: LeaseRecordState::Queued { promised: later, arrival: 1, deadline: later },
         };

@@ -45,7 +45,8 @@ const FRESH: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Plan {
     made_at: Instant,
-    stale: bool,
+    /// Whether nothing has happened since that changes it.
+    fresh: bool,
     /// Slots that arrivals keep busy.
     pub(super) incoming: f64,
     /// Of each class: the part of a slot that one that waits stands for.
@@ -74,7 +75,7 @@ pub(super) struct Terms {
 impl Plan {
     /// Something happened that changes it.
     pub(super) fn touch(&mut self) {
-        self.stale = true;
+        self.fresh = false;
     }
 
     /// Makes it anew where it is no longer fresh.
@@ -85,7 +86,7 @@ impl Plan {
         pool: &Pool,
         classes: &BTreeMap<ClassName, Class>,
     ) {
-        if !self.stale && self.made_at != Instant::default() && now.since(self.made_at) < FRESH {
+        if self.fresh && now.since(self.made_at) < FRESH {
             return;
         }
         let service = |class: &ClassName| demand.service(now, class, runtime(pool)).as_secs_f64();
@@ -98,7 +99,7 @@ impl Plan {
         let miss = f64::from(pool.miss_target.get()) / 1000.0;
         *self = Plan {
             made_at: now,
-            stale: false,
+            fresh: true,
             // A rate never fades to nothing; what comes more seldom than anything is kept for is none.
             incoming: if quiet { 0.0 } else { incoming },
             parts: classes

@@ -224,27 +224,18 @@ impl Controller {
     fn stop_surplus(&mut self) {
         for name in self.pools.keys().cloned().collect::<Vec<_>>() {
             let pool = &self.pools[&name];
-            let counts = pool.counts;
             let closed = if pool.removed {
                 Some(StopReason::Removed)
             } else {
                 pool.drain().map(|_| StopReason::Drain)
             };
-            let many = match closed {
-                Some(why) => {
-                    if counts.starting > 0 {
-                        self.stop_starting(&name, why);
-                    }
-                    counts.warm
-                }
-                None => {
-                    // A reload may have lowered the ceiling below what there is.
-                    let live = counts.starting + counts.warm + counts.leased;
-                    let above = live.saturating_sub(pool.spec.max_instances).min(counts.warm);
-                    scaling::surplus(pool.askers(), pool.held.largest(), counts.warm).max(above)
-                }
-            };
-            let first: Vec<_> = self.pools[&name].dispensable().take(many as usize).collect();
+            if let Some(why) = closed
+                && pool.counts.starting > 0
+            {
+                self.stop_starting(&name, why);
+            }
+            let pool = &self.pools[&name];
+            let first: Vec<_> = pool.dispensable().take(pool.too_many() as usize).collect();
             for id in first {
                 let open = if self.pools[&name].is_outdated(id) {
                     StopReason::Outdated
@@ -339,10 +330,8 @@ impl Controller {
         let waiting: u32 = self.pools.values().filter(short).map(Pool::lacking).sum();
         let stopping: u32 = self.pools.values().map(|pool| pool.counts.stopping).sum();
         for _ in stopping..waiting {
-            let spare =
-                |pool: &Pool| pool.counts.warm.saturating_sub(pool.stock().saturating_add(pool.askers()));
             let Some(pool) =
-                self.pools.values().filter(|pool| spare(pool) > 0).max_by_key(|pool| spare(pool))
+                self.pools.values().filter(|pool| pool.to_spare() > 0).max_by_key(|pool| pool.to_spare())
             else {
                 return;
             };

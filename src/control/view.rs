@@ -1,6 +1,8 @@
 //! The controller as callers and operators see it. Everything shown is taken from the state that decides:
 //! no figure is kept for showing alone, so none can disagree.
 
+use std::collections::BTreeMap;
+
 use super::Controller;
 use super::budget;
 use super::drain::Drain;
@@ -51,7 +53,13 @@ impl Controller {
 
     /// All leases, newest first.
     pub(super) fn view_leases(&self) -> Vec<LeaseView> {
-        let mut all: Vec<_> = self.leases.values().map(|lease| self.view_lease(lease)).collect();
+        let ranks: BTreeMap<_, _> =
+            self.pools.values().map(|pool| (&pool.name, pool.queue.ranks())).collect();
+        let view = |lease: &Lease| match lease.state {
+            State::Queued { place, .. } => self.view_lease_at(lease, ranks[&lease.pool][&place]),
+            State::Executing { .. } | State::Ended { .. } => self.view_lease_at(lease, 0),
+        };
+        let mut all: Vec<_> = self.leases.values().map(view).collect();
         all.sort_by(|one, other| (other.asked_at, &other.id).cmp(&(one.asked_at, &one.id)));
         all
     }
@@ -64,7 +72,9 @@ impl Controller {
             kind: lease.kind,
             class: lease.class.clone(),
             tenant: lease.tenant.clone(),
+            task: lease.task.as_ref().map(|task| (task.id.clone(), task.attempt)),
             asked_at: lease.asked_at,
+            oom_kills: lease.oom_kills,
             state: self.view_state(lease, rank),
             seen_at: self.now,
         }

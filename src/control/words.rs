@@ -6,8 +6,8 @@ use std::fmt;
 use std::time::Duration;
 
 use super::message::{
-    Cancelled, Deadline, End, Exit, Failure, Interruption, LeaseState, Level, Shortage, StartFailure,
-    StopReason, Tier, What, Why,
+    Cancelled, Deadline, End, Exit, Failure, Interruption, LeaseState, Level, Oom, OomLevel, Shortage,
+    StartFailure, StopReason, Tier, What, Why,
 };
 use crate::quantity::{Bytes, show_duration};
 
@@ -290,6 +290,7 @@ impl End {
         match self {
             End::Completed => "released",
             End::Failed(Failure::Died(_)) => "died",
+            End::Failed(Failure::OutOfMemory(_)) => "out_of_memory",
             End::Failed(Failure::Vanished) => "vanished",
             End::Failed(Failure::Overran) => "overran",
             End::Cancelled(Cancelled::ByCaller) => "by_caller",
@@ -312,6 +313,9 @@ impl fmt::Display for End {
         match self {
             End::Completed => write!(f, "its caller released it"),
             End::Failed(Failure::Died(exit)) => write!(f, "its instance ended ({exit})"),
+            End::Failed(Failure::OutOfMemory(level)) => {
+                write!(f, "the kernel killed its instance {}", level.place())
+            }
             End::Failed(Failure::Vanished) => write!(f, "its container vanished"),
             End::Failed(Failure::Overran) => write!(f, "what was run in it went past its limit"),
             End::Cancelled(Cancelled::ByCaller) => write!(f, "its caller took it back"),
@@ -355,6 +359,7 @@ impl StopReason {
             StopReason::Used => "used",
             StopReason::StartFailed => "start_failed",
             StopReason::Died => "died",
+            StopReason::OutOfMemory => "out_of_memory",
             StopReason::Unanswering => "unanswering",
             StopReason::Aged => "aged",
             StopReason::Surplus => "surplus",
@@ -368,12 +373,31 @@ impl StopReason {
     }
 }
 
+impl OomLevel {
+    /// Its short name.
+    pub const fn code(self) -> &'static str {
+        match self {
+            OomLevel::Own => "own",
+            OomLevel::Above => "above",
+        }
+    }
+
+    /// Where that is, in a sentence.
+    const fn place(self) -> &'static str {
+        match self {
+            OomLevel::Own => "at its own limit of memory (memory_max)",
+            OomLevel::Above => "for want of memory above it, of all containers or the host",
+        }
+    }
+}
+
 impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             StopReason::Used => "its lease ended",
             StopReason::StartFailed => "its start failed",
             StopReason::Died => "its first process ended",
+            StopReason::OutOfMemory => "the kernel killed a process of it",
             StopReason::Unanswering => "it stopped answering",
             StopReason::Aged => "it was warm for max_age",
             StopReason::Surplus => "more are warm than wanted",
@@ -397,6 +421,11 @@ impl fmt::Display for What {
             What::InstanceStopping(why) => write!(f, "instance is being stopped: {why}"),
             What::InstanceStuck(why, tries) => {
                 write!(f, "instance would not stop at try {tries}: {why}, trying again")
+            }
+            What::OutOfMemory(Oom { level, processes, held }) => {
+                let es = if *processes == 1 { "" } else { "es" };
+                write!(f, "the kernel killed {processes} process{es} of the instance {}", level.place())?;
+                held.map_or(Ok(()), |held| write!(f, "; it holds {held} now"))
             }
             What::InstanceGone => write!(f, "instance is gone"),
             What::LeaseQueued => write!(f, "lease waits"),

@@ -38,7 +38,7 @@ Exit codes:
     2  the arguments are not as they must be
    69  something that it needs cannot be had
    77  it may not do what it must: it needs root
-   78  the host profile has mistakes, or is not there";
+   78  the host profile has mistakes, or is not there; or the state is that of a host of another name";
 
 /// The arguments, or the request that was made of them, are not as they must be.
 pub const USAGE: u8 = 2;

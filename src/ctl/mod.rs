@@ -149,6 +149,9 @@ struct Acquire {
     /// The class; the pool's own where absent
     #[arg(long)]
     class: Option<String>,
+    /// What you call it: asked for again under this name, the answer is the same lease
+    #[arg(long, value_name = "NAME")]
+    task_id: Option<String>,
     /// The longest wait; the class's max_wait where absent, 0s not to wait
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     wait: Option<Duration>,

@@ -25,6 +25,7 @@ impl Tool {
         let body = AcquireBody {
             pool: acquire.pool.clone(),
             class: acquire.class,
+            task_id: acquire.task_id,
             wait: text(acquire.wait),
             asynchronous: acquire.asynchronous,
             max_runtime: text(acquire.max_runtime),

@@ -112,8 +112,8 @@ async fn tell_event(world: &World, event: EngineEvent) {
     let (instance, news) = match event {
         EngineEvent::Died { instance, exit_code } => (instance, News::Exited(Exit { code: exit_code })),
         EngineEvent::Removed { instance } => (instance, News::Gone),
-        // Which process it was and at which level is read from the cgroup, in a later version.
-        EngineEvent::Oom { .. } => return,
+        // That the engine says so is no more than a reason to look: at which level it was stands in the cgroup.
+        EngineEvent::Oom { instance } => return world.eyes.look_at(instance).await,
     };
     world.tell(Input::Instance(instance, news)).await;
 }

@@ -34,8 +34,8 @@ const FILE: &str = "heard";
 pub(super) struct Ears {
     lent: BTreeMap<InstanceId, Weak<OnceLock<LeaseId>>>,
     heard: Heard,
-    /// How far an earlier daemon has heard; `None` where it did not say.
-    earlier: Option<BTreeMap<InstanceId, String>>,
+    /// Whether an earlier daemon has said how far it has heard: that is what `heard` began with.
+    told: bool,
 }
 
 /// The engine's time of the last line of each instance.
@@ -58,10 +58,11 @@ impl Ears {
     pub(super) fn new(state: &Path) -> Ears {
         let file = state.join(FILE);
         let earlier = fs::read_to_string(&file).ok().map(|text| read(&text));
+        let told = earlier.is_some();
         // All of it goes on standing there until each one is heard again, or is no more.
-        let heard = Heard(Arc::new(Mutex::new(earlier.clone().unwrap_or_default())));
+        let heard = Heard(Arc::new(Mutex::new(earlier.unwrap_or_default())));
         tokio::spawn(heard.clone().note(file));
-        Ears { lent: BTreeMap::new(), heard, earlier }
+        Ears { lent: BTreeMap::new(), heard, told }
     }
 
     /// A hearing for this instance, where its pool wants one.
@@ -82,11 +83,8 @@ impl Ears {
         pool: &Pool,
     ) -> Option<Hearing> {
         let mut hearing = self.open(instance, name, pool)?;
-        hearing.after = match &self.earlier {
-            // Of one that is not there nothing was heard.
-            Some(heard) => heard.get(&instance).cloned(),
-            None => Some(now()),
-        };
+        // Of one that is not there nothing was heard.
+        hearing.after = if self.told { self.heard.of(instance) } else { Some(now()) };
         Some(hearing)
     }
 
@@ -136,6 +134,10 @@ impl Hearing {
 impl Heard {
     fn all(&self) -> MutexGuard<'_, BTreeMap<InstanceId, String>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn of(&self, instance: InstanceId) -> Option<String> {
+        self.all().get(&instance).cloned()
     }
 
     fn until(&self, instance: InstanceId, time: &str) {

@@ -10,7 +10,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use std::{io, thread};
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 
 use super::clock;
 use crate::control::message::{Input, InstanceId, Sample};
@@ -29,12 +30,17 @@ const RECLAIMS: usize = 1024;
 /// One is asked for so long: relief looks again some seconds later.
 const RECLAIM_WITHIN: Duration = Duration::from_millis(200);
 
+/// A look at one instance takes microseconds; one at all of them, which may be under way, some milliseconds.
+const LOOK_AT_WITHIN: Duration = Duration::from_millis(100);
+
 /// What the thread is told.
 #[derive(Debug)]
 enum Order {
     Follow(InstanceId, u32),
     Forget(InstanceId),
     Reclaim(InstanceId),
+    /// Look at this one alone, and say when that is done.
+    LookAt(InstanceId, oneshot::Sender<()>),
     /// Tasks stood still for memory.
     Look,
 }
@@ -73,6 +79,15 @@ impl Eyes {
         self.order(Order::Reclaim(instance));
     }
 
+    /// Looks at this instance alone, and hands the loop what was seen. Resolves when that is done, or was not within
+    /// a time in which it should have been: what is seen then comes late, or never.
+    pub(super) async fn look_at(&self, instance: InstanceId) {
+        let (done, seen) = oneshot::channel();
+        self.order(Order::LookAt(instance, done));
+        // A look that was not taken leaves what the last one saw.
+        let _ = timeout(LOOK_AT_WITHIN, seen).await;
+    }
+
     fn order(&self, order: Order) {
         match self.orders.try_send(order) {
             Ok(()) => {}
@@ -104,6 +119,13 @@ fn look(orders: &Receiver<Order>, samples: &mpsc::Sender<Input>, reclaims: &Sync
             Ok(Order::Reclaim(instance)) => {
                 // As many wait as may: this one keeps what it has, and is ended if that is not enough.
                 let _ = measure.reclaim(instance).map(|reclaim| reclaims.try_send(reclaim));
+            }
+            Ok(Order::LookAt(instance, done)) => {
+                if let Some(seen) = measure.look_at(instance, clock::now()) {
+                    // As with a sample: a loop that is behind hears of it a second later.
+                    let _ = samples.try_send(Input::Looked(instance, seen));
+                }
+                let _ = done.send(()); // Who has asked may have waited long enough.
             }
             Ok(Order::Look) => next = clock::now(),
             Err(RecvTimeoutError::Timeout) => {}

@@ -8,7 +8,7 @@
 //! root.rs     where /proc and the cgroups are; where a process's cgroup is
 //! file.rs     one kernel file: kept open, bounded, whole
 //! host.rs     meminfo, stat, pressure
-//! cgroup.rs   memory and processor time of one container, cgroup v1 and v2
+//! cgroup.rs   memory, processor time and kills of one container, cgroup v1 and v2
 //! rate.rs     a counter between two looks
 //! slice.rs    all containers together
 //! trigger.rs  the kernel's word that tasks stood still
@@ -54,7 +54,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
-use crate::control::message::{InstanceId, Sample};
+use crate::control::message::{InstanceId, InstanceUse, Sample};
 use crate::quantity::Instant;
 
 use cgroup::Cgroup;
@@ -127,7 +127,7 @@ impl Measure {
 
     /// Measures this instance from the next sample on; `pid` is its container's first process.
     ///
-    /// An instance that was followed already is found anew, and its rates begin again. Costs three open
+    /// An instance that was followed already is found anew, and its rates begin again. Costs four or five open
     /// files an instance until it is forgotten.
     ///
     /// # Errors
@@ -149,6 +149,12 @@ impl Measure {
     pub fn reclaim(&self, instance: InstanceId) -> Option<Reclaim> {
         let (place, _) = self.instances.get(&instance)?;
         slice::reclaim_file(place).map(Reclaim::new)
+    }
+
+    /// Looks at one instance alone; `None` where it is not followed. Its rate is then that since this look, or the one before.
+    pub fn look_at(&mut self, instance: InstanceId, now: Instant) -> Option<InstanceUse> {
+        let (_, cgroup) = self.instances.get_mut(&instance)?;
+        Some(cgroup.read(now, &mut self.page))
     }
 
     /// Which instances are measured.

@@ -8,7 +8,7 @@ use cgroups_rs::fs::memory::MemController;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::control::message::{HostCpu, HostMemory, InstanceUse, Pressure, Read, Unread};
+use crate::control::message::{HostCpu, HostMemory, InstanceUse, Kills, OomLevel, Pressure, Read, Unread};
 use crate::quantity::{Bytes, MilliCpu, Permille};
 
 use super::*;
@@ -68,18 +68,62 @@ fn an_instance_in_exact_numbers() {
         let first = measure.sample(FIRST);
         let memory = Ok(Bytes::new(memory));
         let cpu = no("first look: no rate yet");
-        assert_eq!(first.instances[&INSTANCE], InstanceUse { memory: memory.clone(), cpu });
+        let kills = Ok(Kills::default());
+        let expected = InstanceUse { memory: memory.clone(), cpu, kills: kills.clone() };
+        assert_eq!(first.instances[&INSTANCE], expected);
 
         let (name, from, to) = edits;
         stage.edit(&version.file(name), |text| text.replace(from, to));
         measure.forget(OTHER);
         let second = measure.sample(SECOND);
         assert_eq!(second.instances.len(), 1);
-        assert_eq!(second.instances[&INSTANCE], InstanceUse { memory, cpu: Ok(MilliCpu::new(750)) });
+        assert_eq!(second.instances[&INSTANCE], InstanceUse { memory, cpu: Ok(MilliCpu::new(750)), kills });
 
         measure.follow(INSTANCE, version.pid()).unwrap();
         let anew = measure.sample(SECOND);
         assert_eq!(anew.instances[&INSTANCE].cpu, no("first look: no rate yet"), "followed anew");
+    }
+}
+
+/// A kill for a limit above, then some at its own.
+#[test]
+fn what_the_kernel_has_done_for_want_of_memory() {
+    let control = |kills: u64| format!("oom_kill_disable 0\nunder_oom 0\noom_kill {kills}\n");
+    let events = |own: u64, kills: u64| {
+        format!("low 0\nhigh 0\nmax 31\noom {own}\noom_kill {kills}\noom_group_kill 0\n")
+    };
+    let most = |bytes: &str| ("memory.max_usage_in_bytes", format!("{bytes}\n"));
+    for (version, above, own, again) in [
+        (
+            Version::One,
+            vec![
+                ("memory.oom_control", control(1)),
+                ("memory.limit_in_bytes", "33554432\n".into()),
+                most("33550336"),
+            ],
+            vec![("memory.oom_control", control(3)), most("33554432")],
+            vec![("memory.oom_control", control(4))],
+        ),
+        (
+            Version::Two,
+            vec![("memory.events", events(0, 1))],
+            vec![("memory.events", events(1, 3))],
+            vec![("memory.events", events(2, 4))],
+        ),
+    ] {
+        let stage = Stage::new(version);
+        let mut measure = stage.measure();
+        measure.follow(INSTANCE, version.pid()).unwrap();
+        let mut kills = |files: Vec<(&str, String)>| {
+            files.iter().for_each(|(name, text)| stage.write(&version.file(name), text));
+            measure.look_at(INSTANCE, SECOND).unwrap().kills.unwrap()
+        };
+        let (none, above, own, again) = (kills(vec![]), kills(above), kills(own), kills(again));
+        assert_eq!(above.since(none), Some((OomLevel::Above, 1)));
+        assert_eq!(own.since(above), Some((OomLevel::Own, 2)));
+        assert_eq!(again.since(own), Some((OomLevel::Own, 1)));
+        assert_eq!(again.since(again), None);
+        assert!(measure.look_at(OTHER, SECOND).is_none());
     }
 }
 
@@ -167,8 +211,35 @@ fn odd_instance_files() {
 }
 
 #[test]
+fn odd_counts_of_kills() {
+    use Figure::Kills;
+    use Version::{One, Two};
+    for (version, figure, name, text, why) in [
+        (Two, Kills, "memory.events", "oom 1\n", "cannot read `memory.events`: it has no `oom_kill`"),
+        (
+            Two,
+            Kills,
+            "memory.events",
+            "oom_kill max\n",
+            "cannot read `memory.events`: `oom_kill` has no number",
+        ),
+        (
+            One,
+            Kills,
+            "memory.oom_control",
+            "under_oom 0\n",
+            "cannot read `memory.oom_control`: it has no `oom_kill`",
+        ),
+    ] {
+        let stage = Stage::new(version);
+        stage.write(&version.file(name), text);
+        stage.check_instance(version, figure, why);
+    }
+}
+
+#[test]
 fn missing_and_unreadable_instance_files() {
-    use Figure::{Cpu, Memory};
+    use Figure::{Cpu, Kills, Memory};
     use Version::{One, Two};
     for (version, figure, name) in [
         (Two, Memory, "memory.current"),
@@ -176,6 +247,8 @@ fn missing_and_unreadable_instance_files() {
         (Two, Cpu, "cpu.stat"),
         (One, Memory, "memory.stat"),
         (One, Cpu, "cpuacct.usage"),
+        (Two, Kills, "memory.events"),
+        (One, Kills, "memory.oom_control"),
     ] {
         let stage = Stage::new(version);
         let path = stage.path(&version.file(name));
@@ -393,7 +466,10 @@ fn reasons(sample: &Sample) -> Vec<String> {
         read.as_ref().err().map(|Unread(why)| why.clone())
     }
     let host = [of(&sample.memory), of(&sample.cpu), of(&sample.pressure)];
-    let instances = sample.instances.values().flat_map(|instance| [of(&instance.memory), of(&instance.cpu)]);
+    let instances = sample
+        .instances
+        .values()
+        .flat_map(|instance| [of(&instance.memory), of(&instance.cpu), of(&instance.kills)]);
     host.into_iter().chain(instances).flatten().collect()
 }
 
@@ -411,6 +487,7 @@ enum Version {
 enum Figure {
     Memory,
     Cpu,
+    Kills,
 }
 
 impl Version {
@@ -423,8 +500,15 @@ impl Version {
 
     fn names(self) -> &'static [&'static str] {
         match self {
-            Version::One => &["memory.stat", "memory.kmem.usage_in_bytes", "cpuacct.usage"],
-            Version::Two => &["memory.stat", "memory.current", "cpu.stat"],
+            Version::One => &[
+                "memory.stat",
+                "memory.kmem.usage_in_bytes",
+                "memory.oom_control",
+                "memory.max_usage_in_bytes",
+                "memory.limit_in_bytes",
+                "cpuacct.usage",
+            ],
+            Version::Two => &["memory.stat", "memory.current", "memory.events", "cpu.stat"],
         }
     }
 
@@ -481,17 +565,22 @@ impl Stage {
         let first = measure.sample(FIRST);
         let second = measure.sample(SECOND);
         assert!(first.memory.is_ok() && first.pressure.is_ok(), "{why}: the host");
-        let InstanceUse { memory, cpu } = second.instances[&INSTANCE].clone();
-        match figure {
+        let InstanceUse { memory, cpu, kills } = second.instances[&INSTANCE].clone();
+        let others = match figure {
             Figure::Memory => {
                 assert_eq!(memory, no(why));
-                assert_eq!(cpu, Ok(MilliCpu::new(0)), "{why}: the other figure");
+                [cpu.is_ok(), kills.is_ok()]
             }
             Figure::Cpu => {
                 assert_eq!(cpu, no(why));
-                assert!(memory.is_ok(), "{why}: the other figure");
+                [memory.is_ok(), kills.is_ok()]
             }
-        }
+            Figure::Kills => {
+                assert_eq!(kills, no(why));
+                [memory.is_ok(), cpu.is_ok()]
+            }
+        };
+        assert_eq!(others, [true; 2], "{why}: the other figures");
     }
 
     /// The host's figure from this file is unread for this reason, and all the others are read.

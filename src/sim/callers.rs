@@ -8,7 +8,8 @@ use super::visitors::Visit;
 use super::{Happening, World};
 use crate::control::message::End;
 use crate::control::message::{
-    Acquire, Call, CallId, HoldFor, Input, LeaseId, LeaseState, LeaseView, Refusal, Reply, Tenant, WaitFor,
+    Acquire, Call, CallId, HoldFor, Input, LeaseId, LeaseState, LeaseView, Refusal, Reply, TaskId, Tenant,
+    WaitFor,
 };
 use crate::profile::{ClassName, PoolName, ProviderName};
 use crate::quantity::Instant;
@@ -76,11 +77,15 @@ impl World {
         let pool = pools[self.rng.usize(0..pools.len())].clone();
         let class = [None, None, Some("interactive"), Some("batch")][self.rng.usize(0..4)];
         let seconds = |rng: &mut fastrand::Rng, range| Some(Duration::from_secs(rng.u64(range)));
+        // So few names that some are used again, and some for something else.
+        let named = self.rng.u32(0..3) == 0;
+        let task = named.then(|| TaskId(format!("t{}", self.rng.u32(0..12)).into()));
         let request = Acquire {
             lease: LeaseId("".into()),
             pool,
             class: class.map(ClassName::new),
             tenant: Tenant(["a", "b", "c"][self.rng.usize(0..3)].into()),
+            task,
             wait: if self.rng.bool() { None } else { seconds(&mut self.rng, 0..=30) },
             asynchronous: self.rng.u32(0..3) == 0,
             max_runtime: if self.rng.bool() { None } else { seconds(&mut self.rng, 1..=60) },
@@ -204,7 +209,12 @@ impl World {
             }
             (Asked::Watch(number), Reply::Lease(view)) if !open.hung => self.go_on(number, view),
             (Asked::Acquire(number), Reply::Refused(refusal)) => {
-                let Refusal::Limit { why, retry_after, .. } = &**refusal else { return };
+                let Refusal::Limit { why, retry_after, .. } = &**refusal else {
+                    if let Refusal::OtherTask(..) = &**refusal {
+                        self.report.count("tasks confused");
+                    }
+                    return;
+                };
                 self.report.limit(why);
                 if self.play.is_some() {
                     return self.turn_away(number, why, *retry_after);
@@ -237,6 +247,11 @@ impl World {
     }
 
     fn go_on(&mut self, number: u32, view: &LeaseView) {
+        let caller = self.callers.get_mut(&number).expect("who is answered is there");
+        if caller.request.lease != view.id {
+            caller.request.lease = view.id.clone();
+            self.report.count("tasks asked for again");
+        }
         match &view.state {
             LeaseState::Executing { instance, .. } if self.play.is_some() => self.serve(number, *instance),
             LeaseState::Queued { blocked_by, .. } => {

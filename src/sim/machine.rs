@@ -26,9 +26,6 @@ use crate::control::message::{
 use crate::profile::{Pool, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu, Permille};
 
-/// The exit code of what the kernel killed.
-const KILLED: i64 = 137;
-
 /// What the host knows of one instance.
 #[derive(Debug)]
 pub(super) struct Modelled {
@@ -110,7 +107,8 @@ impl World {
             let missed = unreadable > 0 && self.rng.u32(0..1000) < unreadable;
             let memory = if missed { Err(unread()) } else { Ok(keep.held) };
             let cpu = Ok(keep.modelled.as_ref().map_or(MilliCpu::new(0), |modelled| modelled.cpu));
-            instances.insert(*id, InstanceUse { memory, cpu });
+            let kills = Ok(keep.kills);
+            instances.insert(*id, InstanceUse { memory, cpu, kills });
         }
         let wanted = self.wanted_cpu();
         let busy = wanted.min(self.cores);
@@ -181,7 +179,7 @@ impl World {
             Limit::Host => kills.host += 1,
         }
         kills.innocent += u64::from(innocent && limit != Limit::Own);
-        self.engine_step(id, Step::Dies(KILLED));
+        self.engine_step(id, Step::Killed { own: limit == Limit::Own, first: true });
     }
 
     /// Nothing moves for so long, and the clock goes on: what was to happen happens so much later.

@@ -50,6 +50,8 @@ pub struct Faults {
     pub hangs: u32,
     /// Instances that die, some of them soon.
     pub dies: u32,
+    /// The kernel kills a process of it for want of memory.
+    pub killed: u32,
     /// Instances whose container is removed by somebody else.
     pub vanishes: u32,
     /// Browsers that stop answering.
@@ -98,6 +100,7 @@ impl Options {
             fails: often(300),
             hangs: often(150),
             dies: often(300),
+            killed: often(300),
             vanishes: often(150),
             mute: often(700),
             stubborn: often(200),

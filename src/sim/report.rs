@@ -84,6 +84,7 @@ impl Report {
             What::InstanceStartFailed(_) => self.count("starts failed"),
             What::InstanceStopping(why) => self.count(why.code()),
             What::InstanceStuck(..) => self.count("stops failed"),
+            What::OutOfMemory(_) => self.count("kills for want of memory"),
             What::DrainBegan(_) => self.count("drains"),
             What::ProfileReloaded(0) => self.count("reloads of nothing"),
             What::ProfileReloaded(_) => self.count("reloads"),

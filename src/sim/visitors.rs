@@ -47,6 +47,7 @@ impl World {
             pool: stream.pool.clone(),
             class: Some(stream.class.clone()),
             tenant: stream.tenants[turn % stream.tenants.len()].clone(),
+            task: None,
             wait: stream.wait,
             asynchronous: false,
             max_runtime: None,

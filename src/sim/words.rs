@@ -171,7 +171,8 @@ impl World {
             let memory = if draw < unreadable { Err(unread()) } else { Ok(held) };
             // Some are not looked for at all.
             if draw % 50 != 49 || unreadable == 0 {
-                instances.insert(*id, InstanceUse { memory, cpu: Ok(MilliCpu::new(100)) });
+                let (cpu, kills) = (Ok(MilliCpu::new(100)), Ok(keep.kills));
+                instances.insert(*id, InstanceUse { memory, cpu, kills });
             }
         }
         let memory = HostMemory { total: self.memory, available: self.memory.saturating_sub(used) };

@@ -6,7 +6,9 @@
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-use crate::control::message::{Cancelled, Deadline, End, Exit, Failure, Interruption, Level, Shortage, Why};
+use crate::control::message::{
+    Cancelled, Deadline, End, Exit, Failure, Interruption, Level, OomLevel, Shortage, Why,
+};
 use crate::profile::ProviderName;
 use crate::quantity::{Bytes, Instant, MilliCpu, Permille};
 
@@ -33,6 +35,15 @@ enum FailureText {
     Died(Exit),
     Vanished,
     Overran,
+    #[serde(with = "OomLevelText")]
+    OutOfMemory(OomLevel),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "OomLevel", rename_all = "snake_case")]
+enum OomLevelText {
+    Own,
+    Above,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -10,7 +10,8 @@ use super::clock::Moment;
 use super::end::EndText;
 use crate::control::message::{
     DrainRecord, End, EnvelopeRecord, Hold, InstanceId, InstanceRecord, InstanceRecordState, LeaseId,
-    LeaseRecord, LeaseRecordState, LimitsRecord, Made, PeakWeight, Process, Scope, Tenant,
+    LeaseRecord, LeaseRecordState, LimitsRecord, Made, PeakWeight, Process, Scope, TaskId, TaskRecord,
+    Tenant,
 };
 use crate::profile::{ClassName, Kind, OnPressure, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
@@ -42,11 +43,25 @@ pub(super) struct LeaseText {
     class: String,
     tenant: String,
     asked_ns: u64,
+    #[serde(default, skip_serializing_if = "is_none")]
+    oom_kills: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    task: Option<TaskText>,
     first_use: Duration,
     idle: Duration,
     runtime: Duration,
     runtime_max: Duration,
     state: StateText,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+struct TaskText {
+    id: String,
+    attempt: u32,
+    first_ns: u64,
+    class: Option<String>,
+    max_runtime: Option<Duration>,
+    idle_timeout: Option<Duration>,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -174,6 +189,11 @@ pub(super) fn read_scope(name: &str) -> Option<Scope> {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it over this way")]
+const fn is_none(count: &u64) -> bool {
+    *count == 0
+}
+
 fn kind_of(word: &str) -> Option<Kind> {
     [Kind::Browser, Kind::Sandbox].into_iter().find(|kind| kind.as_str() == word)
 }
@@ -213,6 +233,8 @@ impl LeaseText {
             class: record.class.to_string(),
             tenant: record.tenant.to_string(),
             asked_ns: record.asked_at.as_nanos(),
+            oom_kills: record.oom_kills,
+            task: record.task.as_deref().map(TaskText::of),
             first_use,
             idle,
             runtime,
@@ -252,6 +274,8 @@ impl LeaseText {
             class: ClassName::new(self.class),
             tenant: Tenant(self.tenant.into()),
             asked_at: time(self.asked_ns),
+            oom_kills: self.oom_kills,
+            task: self.task.map(|task| Box::new(task.record(time))),
             limits: LimitsRecord {
                 first_use: self.first_use,
                 idle: self.idle,
@@ -267,6 +291,30 @@ impl HoldText {
     fn of(hold: &Hold) -> HoldText {
         let Hold { since, until, reason } = hold;
         HoldText { since_ns: since.as_nanos(), until_ns: until.as_nanos(), reason: reason.to_string() }
+    }
+}
+
+impl TaskText {
+    fn of(task: &TaskRecord) -> TaskText {
+        TaskText {
+            id: task.id.to_string(),
+            attempt: task.attempt,
+            first_ns: task.first.as_nanos(),
+            class: task.class.as_ref().map(ToString::to_string),
+            max_runtime: task.max_runtime,
+            idle_timeout: task.idle_timeout,
+        }
+    }
+
+    fn record(self, time: impl Fn(u64) -> Instant) -> TaskRecord {
+        TaskRecord {
+            id: TaskId(self.id.into()),
+            attempt: self.attempt,
+            first: time(self.first_ns),
+            class: self.class.map(ClassName::new),
+            max_runtime: self.max_runtime,
+            idle_timeout: self.idle_timeout,
+        }
     }
 }
 

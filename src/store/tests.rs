@@ -10,8 +10,8 @@ use super::clock::Moment;
 use super::{Batch, Entry, Outcome, Store, StoreError, Writer};
 use crate::control::message::{
     Cancelled, Deadline, DrainRecord, End, EnvelopeRecord, Exit, Failure, Hold, InstanceId, InstanceRecord,
-    InstanceRecordState, Interruption, LeaseId, LeaseRecord, LeaseRecordState, LimitsRecord, Made,
-    PeakWeight, Process, Record, Scope, Tenant, Why,
+    InstanceRecordState, Interruption, LeaseId, LeaseRecord, LeaseRecordState, LimitsRecord, Made, OomLevel,
+    PeakWeight, Process, Record, Scope, TaskId, TaskRecord, Tenant, Why,
 };
 use crate::profile::{ClassName, Kind, OnPressure, PoolName, ProviderName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
@@ -33,7 +33,16 @@ fn lease(name: &str, state: LeaseRecordState) -> LeaseRecord {
         kind: Kind::Sandbox,
         class: ClassName::new("batch"),
         tenant: Tenant("ann".into()),
+        task: Some(Box::new(TaskRecord {
+            id: TaskId("report-7".into()),
+            attempt: 2,
+            first: at(1),
+            class: None,
+            max_runtime: Some(SECOND * 5),
+            idle_timeout: None,
+        })),
         asked_at: at(1),
+        oom_kills: 3,
         limits: LimitsRecord {
             first_use: SECOND,
             idle: SECOND * 2,
@@ -103,6 +112,8 @@ fn ends() -> Vec<End> {
         End::Failed(Failure::Died(Exit { code: Some(137) })),
         End::Failed(Failure::Died(Exit { code: None })),
         End::Failed(Failure::Vanished),
+        End::Failed(Failure::OutOfMemory(OomLevel::Own)),
+        End::Failed(Failure::OutOfMemory(OomLevel::Above)),
         End::Failed(Failure::Overran),
         End::Cancelled(Cancelled::ByCaller),
         End::Cancelled(Cancelled::CallerGone),
@@ -303,7 +314,7 @@ fn the_words_of_a_version_are_these() {
     insta::assert_snapshot!(words.join("\n"), @"
     queued, executing, ended
     completed, failed, cancelled, expired, interrupted, refused
-    died, vanished, overran
+    died, vanished, overran, out_of_memory
     by_caller or caller_gone
     first_use, idle, runtime, hold
     drain, host_lost, pool_removed, pressure

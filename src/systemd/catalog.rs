@@ -82,7 +82,7 @@ messages! {
          was warm for `warm.max_age`. `surplus`: more were warm than wanted. `drain`: an operator or a\n\
          shutdown empties the pool. `outdated`: a reload changed what instances of the pool are made from.\n\
          `removed`: a reload took the pool away. `pressure`: the host is short of memory.\n\
-         `died`, `unanswering`, `start_failed`: it was of no use any more.\n\
+         `died`, `out_of_memory`, `unanswering`, `start_failed`: it was of no use any more.\n\
          `unknown`: a container with the labels of this host that no record knows.";
     /// An instance would not go.
     INSTANCE_STUCK = "1ef9dfafdf60b0facecb57abb396b5f1", "An instance of pool @STOKER_POOL@ will not go",
@@ -90,6 +90,13 @@ messages! {
          longer pauses, and the instance counts against every limit until it is gone.\n\
          Look at what the engine says of it: `docker ps -a --filter label=stoker.instance=@STOKER_INSTANCE@`.\n\
          A process that hangs in the kernel (state D) ends only with its device or with the host.";
+    /// The kernel killed processes.
+    OUT_OF_MEMORY = "3b0e5c6f0c6b4f6f9a2f4a0d8c1e7b95", "The kernel killed processes of an instance of pool @STOKER_POOL@",
+        "Memory was at its end, and @STOKER_COUNT@ processes were killed. `own`: the instance wanted more than\n\
+         the pool's `memory_max`; raise that where its work needs it. `above`: the limit of all containers or\n\
+         the host itself was reached, and it may be that others wanted more; then the reserve of the host, or\n\
+         `memory_expect` of a pool, is too small. What was killed may be a part only, such as a page of a\n\
+         browser: the lease goes on, and shows it as `oom_kills`. An idle instance is replaced.";
     /// An instance is gone.
     INSTANCE_GONE = "d686549a406a6b75da8bb37de9b088f6", "An instance is gone",
         "Nothing of its container is left, and its slot is free.";
@@ -231,6 +238,7 @@ pub fn of(what: &What) -> &'static Message {
         What::InstanceStartFailed(_) => &INSTANCE_START_FAILED,
         What::InstanceStopping(_) => &INSTANCE_STOPPING,
         What::InstanceStuck(..) => &INSTANCE_STUCK,
+        What::OutOfMemory(_) => &OUT_OF_MEMORY,
         What::InstanceGone => &INSTANCE_GONE,
         What::LeaseQueued => &LEASE_QUEUED,
         What::LeaseGranted(_) => &LEASE_GRANTED,

@@ -76,7 +76,9 @@ fn batch(number: u64, ends: bool) -> Batch {
         kind: Kind::Sandbox,
         class: ClassName::new("interactive"),
         tenant: Tenant("root".into()),
+        task: None,
         asked_at: at,
+        oom_kills: 0,
         limits,
         state,
     };

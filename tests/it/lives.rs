@@ -148,3 +148,23 @@ async fn forwarding_ends_with_the_keyboards_signal() {
     assert_eq!(forward.end().await.code, 0);
     assert_eq!(host.lease(&lease.id).await.state, "executing", "the lease lives on");
 }
+
+#[tokio::test]
+async fn a_request_made_again_under_its_name_is_the_same_one() {
+    let Some(host) = Host::with(SANDBOX).await else { return };
+    let acquire = ["acquire", "sandbox", "--task-id", "report-7", "--json"];
+    let first = host.ctl(&acquire).await.json();
+    assert_eq!((&first["task_id"], &first["attempt"]), (&"report-7".into(), &1.into()));
+    let again = host.ctl(&acquire).await.json();
+    assert_eq!((&again["id"], &again["state"]), (&first["id"], &"executing".into()));
+
+    let other = host.ctl(&[&acquire[..], &["--max-runtime", "5s"]].concat()).await;
+    assert_eq!(other.code, 1, "{other:#?}");
+    assert!(other.stderr.contains("task `report-7` was asked for with another"), "{}", other.stderr);
+    let wrong = host.ctl(&["acquire", "sandbox", "--task-id", "two words"]).await;
+    assert!(wrong.stderr.contains("1 to 128 visible ASCII characters"), "{}", wrong.stderr);
+
+    host.release(first["id"].as_str().unwrap()).await;
+    let after = host.ctl(&acquire).await.json();
+    assert_eq!((&after["id"], &after["state"]), (&first["id"], &"completed".into()));
+}

@@ -114,6 +114,7 @@ impl Filling {
             pool: pool.clone(),
             class: None,
             tenant: Tenant("local".into()),
+            task: None,
             wait: None,
             asynchronous: true,
             max_runtime: None,

@@ -12,7 +12,8 @@ use stoker::sim::{Options, Report, run};
 const SEEDS: u64 = 200;
 
 /// Each end of a lease and each limit occurs over the seeds: a run that never meets one proves nothing of it.
-const ENDS: [&str; 16] = [
+const ENDS: [&str; 17] = [
+    "out_of_memory",
     "released",
     "died",
     "vanished",
@@ -56,7 +57,10 @@ const LIMITS: [&str; 23] = [
     "not_recorded",
 ];
 /// What else has to happen for the faults to have been met.
-const OTHERS: [&str; 44] = [
+const OTHERS: [&str; 47] = [
+    "kills for want of memory",
+    "tasks asked for again",
+    "tasks confused",
     "words lost",
     "words doubled",
     "words late",

@@ -113,9 +113,9 @@ async fn how_one_thing_looks() {
           promised: <size>
           blocked_by: max_instances is reached: 1 of 1, those being stopped included
 
-        CLASS  WAITING  LEASED  GUARANTEED  HOLD BACK  ASKED  GRANTED  WAITED  REFUSED  LEFT  ENDED  WAIT P50  WAIT P95
-        batch  0  0  0  0  0  0  0  0
-        interactive  1  1  0  0  2  1  0  0  <time>  <time>
+        CLASS  WAITING  LEASED  GUARANTEED  HOLD BACK  ASKED  RETRIED  GRANTED  WAITED  REFUSED  LEFT  ENDED  WAIT P50  WAIT P95
+        batch  0  0  0  0  0  0  0  0  0
+        interactive  1  1  0  0  2  0  1  0  0  <time>  <time>
         "#);
         insta::assert_snapshot!(lease.whole(), @r#"
           id: <lease>
@@ -330,6 +330,8 @@ fn how_the_help_looks() {
           --class <CLASS>        The class; the pool's own where absent
           --socket <PATH>        Where stokerd serves [env: STOKER_SOCKET=] [default: /run/stoker.sock]
           --json                 Print what the API answered, as JSON
+          --task-id <NAME>       What you call it: asked for again under this name, the answer is the
+                                 same lease
           --wait <TIME>          The longest wait; the class's max_wait where absent, 0s not to wait
           --async                Do not wait: print the name of a lease that is queued
           --max-runtime <TIME>   A shorter life than the pool allows

@@ -25,6 +25,9 @@ pub struct ClassBody {
     pub holds: u32,
     /// Requests.
     pub asked: u64,
+    /// Of them those that were a further attempt of a task.
+    #[serde(default)]
+    pub retried: u64,
     /// Of them granted.
     pub granted: u64,
     /// Of those granted not at once.
@@ -45,7 +48,7 @@ pub struct ClassBody {
 
 impl From<&ClassView> for ClassBody {
     fn from(view: &ClassView) -> ClassBody {
-        let ClassTally { asked, granted, waited, waits, refused, left, ended } = &view.tally;
+        let ClassTally { asked, retried, granted, waited, waits, refused, left, ended } = &view.tally;
         let named = |counts: &BTreeMap<&'static str, u64>| {
             counts.iter().map(|(name, count)| ((*name).to_owned(), *count)).collect()
         };
@@ -57,6 +60,7 @@ impl From<&ClassView> for ClassBody {
             hold_back: view.hold_back,
             holds: view.holds,
             asked: *asked,
+            retried: *retried,
             granted: *granted,
             waited: *waited,
             wait_p50_ms: waits.percentile(50).map(millis),

@@ -141,25 +141,15 @@ impl Learned {
     /// Takes in one life that is over.
     pub(in crate::control) fn learn(&mut self, now: Instant, life: Taught) {
         self.fade(now);
-        let named = |weights: &BTreeMap<(Option<Tenant>, u8), Weight>| {
-            let mut sums: BTreeMap<Tenant, u64> = BTreeMap::new();
-            for ((tenant, _), weight) in weights {
-                if let Some(tenant) = tenant {
-                    let sum = sums.entry(tenant.clone()).or_default();
-                    *sum = sum.saturating_add(weight.sum());
-                }
-            }
-            sums
-        };
         let weight = if life.whole { Weight { whole: ONE, cut: 0 } } else { Weight { whole: 0, cut: ONE } };
         let place = (Some(life.tenant), self.bucket(life.peak));
         self.weights.entry(place).or_default().add(weight);
         self.lives = self.lives.saturating_add(1);
-        let sums = named(&self.weights);
-        if sums.len() > TENANTS
-            && let Some((lightest, _)) = sums.into_iter().min_by_key(|(_, sum)| *sum)
+        let named: Vec<_> = self.sums().into_iter().filter(|(tenant, _)| tenant.is_some()).collect();
+        if named.len() > TENANTS
+            && let Some((lightest, _)) = named.into_iter().min_by_key(|(_, sum)| *sum)
         {
-            let theirs = (Some(lightest.clone()), 0)..=(Some(lightest), u8::MAX);
+            let theirs = (lightest.clone(), 0)..=(lightest.clone(), u8::MAX);
             let moved: Vec<_> =
                 self.weights.range(theirs).map(|(place, weight)| (place.clone(), *weight)).collect();
             for (place, weight) in moved {
@@ -215,13 +205,19 @@ impl Learned {
         Expected { usual, max: self.max, buckets: Some(Box::new(buckets)) }
     }
 
-    /// The weight in each bucket, the heaviest tenant's cut to what all others have.
-    fn counted(&self) -> [Weight; BUCKETS] {
+    /// The weight of each tenant's lives, and of the crowd's.
+    fn sums(&self) -> BTreeMap<&Option<Tenant>, u64> {
         let mut sums: BTreeMap<&Option<Tenant>, u64> = BTreeMap::new();
         for ((tenant, _), weight) in &self.weights {
             let sum = sums.entry(tenant).or_default();
             *sum = sum.saturating_add(weight.sum());
         }
+        sums
+    }
+
+    /// The weight in each bucket, the heaviest tenant's cut to what all others have.
+    fn counted(&self) -> [Weight; BUCKETS] {
+        let sums = self.sums();
         let all = sums.values().fold(0, |all: u64, sum| all.saturating_add(*sum));
         let mut buckets = [Weight::default(); BUCKETS];
         for ((tenant, bucket), weight) in &self.weights {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Ceilings, End, InstanceId, LeaseId, Level, Shortage, StartFailure, Tenant, Victim, Why};
+use super::{Ceilings, End, InstanceId, LeaseId, Level, Oom, Shortage, StartFailure, Tenant, Victim, Why};
 use crate::profile::{Change, PoolName, ProviderName};
 use crate::quantity::Permille;
 
@@ -37,6 +37,8 @@ pub enum What {
     InstanceStopping(StopReason),
     /// It would not go; what was said, and which try this was.
     InstanceStuck(String, u32),
+    /// The kernel killed processes of the instance for want of memory; its first process may live on.
+    OutOfMemory(Oom),
     /// Nothing of it remains.
     InstanceGone,
     /// A request waits.
@@ -113,6 +115,8 @@ pub enum StopReason {
     StartFailed,
     /// Its first process ended.
     Died,
+    /// Nobody had it, and the kernel killed a process of it.
+    OutOfMemory,
     /// It stopped answering while warm.
     Unanswering,
     /// It was warm for `max_age`.

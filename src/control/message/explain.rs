@@ -5,15 +5,13 @@ use std::time::Duration;
 use super::{HoldsView, Why};
 use crate::control::words::Figures;
 use crate::profile::{ClassName, PoolName};
-use crate::quantity::{Instant, Permille};
+use crate::quantity::Permille;
 
 /// All of it. Numbers of slots and of requests that are no whole ones are in thousandths.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExplainView {
     /// The pool.
     pub pool: PoolName,
-    /// When.
-    pub seen_at: Instant,
     /// What is known of each class that asks or waits.
     pub classes: Vec<ClassDemandView>,
     /// Slots that arrivals keep busy: the sum of rate times service.

@@ -1,4 +1,4 @@
-//! Names: of who asks, of what was lent, and of what was made.
+//! Names of what is spoken of: tenants, leases, instances and calls.
 
 use std::fmt;
 use std::sync::Arc;
@@ -10,6 +10,10 @@ pub struct Tenant(pub Arc<str>);
 /// A lease's name: host, boot and a draw that cannot be guessed. Drawn outside, opaque here.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct LeaseId(pub Arc<str>);
+
+/// What a caller calls its own: a request that is made again bears the same.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TaskId(pub Arc<str>);
 
 /// An instance's name: the daemon's run in the upper half, a count within that run in the lower one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -31,6 +35,12 @@ impl fmt::Display for Tenant {
 }
 
 impl fmt::Display for LeaseId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+impl fmt::Display for TaskId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
     }

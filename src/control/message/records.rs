@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::{End, Hold, InstanceId, LeaseId, Scope, Tenant};
+use super::{End, Hold, InstanceId, LeaseId, Scope, TaskId, Tenant};
 use crate::profile::{ClassName, Kind, OnPressure, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
 
@@ -54,10 +54,31 @@ pub struct LeaseRecord {
     pub tenant: Tenant,
     /// When the request arrived.
     pub asked_at: Instant,
+    /// Processes of its instance that the kernel killed for want of memory.
+    pub oom_kills: u64,
+    /// The task that it is an attempt of.
+    pub task: Option<Box<TaskRecord>>,
     /// Its deadlines' lengths.
     pub limits: LimitsRecord,
     /// Its state.
     pub state: LeaseRecordState,
+}
+
+/// An attempt of a task as it is written down.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TaskRecord {
+    /// What its caller calls it.
+    pub id: TaskId,
+    /// Which attempt of it, from 1.
+    pub attempt: u32,
+    /// When the task was first asked for.
+    pub first: Instant,
+    /// The class that was asked for.
+    pub class: Option<ClassName>,
+    /// The life that was asked for.
+    pub max_runtime: Option<Duration>,
+    /// The patience that was asked for.
+    pub idle_timeout: Option<Duration>,
 }
 
 /// What its caller agreed to.

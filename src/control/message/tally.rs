@@ -83,6 +83,8 @@ pub struct PoolTally {
 pub struct ClassTally {
     /// Requests; those that an earlier daemon had accepted, too.
     pub asked: u64,
+    /// Of them those that were a further attempt of a task.
+    pub retried: u64,
     /// Of them granted.
     pub granted: u64,
     /// Of those granted not at once.
@@ -98,6 +100,12 @@ pub struct ClassTally {
 }
 
 impl ClassTally {
+    /// One asked, for the so-manieth time.
+    pub fn ask(&mut self, attempt: u32) {
+        self.asked = self.asked.saturating_add(1);
+        self.retried = self.retried.saturating_add(u64::from(attempt > 1));
+    }
+
     /// One was granted after this time.
     pub fn grant(&mut self, waited: Duration) {
         self.granted = self.granted.saturating_add(1);

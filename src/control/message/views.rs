@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::{
     CeilingsView, ClassTally, Engine, Exit, Histogram, Hold, HoldsView, HostCpu, HostMemory, InstanceId,
-    LeaseId, Pressure, PressureView, SliceMemory, Tenant, Why,
+    LeaseId, OomLevel, Pressure, PressureView, SliceMemory, TaskId, Tenant, Why,
 };
 use crate::profile::{ClassName, Kind, PoolName, ProviderName};
 use crate::quantity::{Bytes, Instant};
@@ -22,8 +22,12 @@ pub struct LeaseView {
     pub class: ClassName,
     /// Whose it is.
     pub tenant: Tenant,
+    /// The task that it is for, and the how-manieth attempt of it.
+    pub task: Option<(TaskId, u32)>,
     /// When the request arrived.
     pub asked_at: Instant,
+    /// How many processes the kernel has killed in its instance for want of memory.
+    pub oom_kills: u64,
     /// Its state with what belongs to it.
     pub state: LeaseState,
     /// What this was seen at.
@@ -96,6 +100,8 @@ pub enum End {
 pub enum Failure {
     /// Its first process ended.
     Died(Exit),
+    /// The kernel killed its first process for want of memory.
+    OutOfMemory(OomLevel),
     /// Its container vanished.
     Vanished,
     /// What the caller ran went past its own limit and could not be ended alone.

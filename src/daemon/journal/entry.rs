@@ -103,6 +103,7 @@ fn is_trouble(what: &What) -> bool {
     match what {
         What::InstanceStartFailed(_)
         | What::InstanceStuck(..)
+        | What::OutOfMemory(_)
         | What::EngineLost(_)
         | What::TelemetryLost(_)
         | What::ReliefEnds(..)
@@ -111,7 +112,7 @@ fn is_trouble(what: &What) -> bool {
         | What::ReloadRefused(_) => true,
         // What was lent is gone, and its caller had no part in it.
         What::LeaseEnded(
-            End::Failed(Failure::Died(_) | Failure::Vanished)
+            End::Failed(Failure::Died(_) | Failure::OutOfMemory(_) | Failure::Vanished)
             | End::Interrupted(Interruption::HostLost | Interruption::Pressure),
         ) => true,
         What::Pressure(_, now) => now.level > Level::Calm,
@@ -153,6 +154,7 @@ fn state_and_reason(what: &What) -> (&'static str, Option<&'static str>) {
         What::InstanceStartFailed(_) => ("start_failed", None),
         What::InstanceStopping(why) => ("stopping", Some(why.code())),
         What::InstanceStuck(..) => ("stuck", None),
+        What::OutOfMemory(oom) => ("out_of_memory", Some(oom.level.code())),
         What::InstanceGone => ("gone", None),
         What::LeaseQueued => ("queued", None),
         What::LeaseGranted(_) => ("executing", None),
@@ -210,6 +212,9 @@ impl Numbers {
             What::InstanceWarm(took) => Numbers { took: Some(*took), ..none },
             What::LeaseGranted(waited) => Numbers { waited: Some(*waited), ..none },
             What::InstanceStuck(_, tries) => Numbers { count: Some(u64::from(*tries)), ..none },
+            What::OutOfMemory(oom) => {
+                Numbers { count: Some(oom.processes), held: oom.held.map(Bytes::get), ..none }
+            }
             What::ProfileReloaded(changes) => Numbers { count: Some(u64::from(*changes)), ..none },
             What::LeaseHeld(lasting, _) => Numbers { took: Some(*lasting), ..none },
             What::LeaseResumed(after) => Numbers { waited: Some(*after), ..none },

@@ -85,6 +85,7 @@ fn kind(event: &Event) -> Option<Kind> {
         What::ProviderThrottled(..) => of("provider_throttled", ""),
         What::ProviderBack(_) => of("provider_whole", ""),
         What::InstanceStartFailed(_) => of("start_failed", ""),
+        What::OutOfMemory(oom) => of("out_of_memory", oom.level.code()),
         What::EngineLost(_) => of("engine", ""),
         What::EngineBack => of("engine", ""),
         What::TelemetryLost(_) => of("telemetry", ""),

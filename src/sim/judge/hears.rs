@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::{Judge, Known, Seen};
-use crate::control::message::{Call, CallId, Engine, Input, InstanceId, LeaseId, Listing, News, Scope};
+use crate::control::message::{
+    Call, CallId, Engine, Input, InstanceId, InstanceUse, LeaseId, Listing, News, Scope,
+};
 use crate::profile::HostProfile;
 use crate::quantity::Instant;
 
@@ -31,12 +33,9 @@ impl Judge {
                 if let Ok(cpu) = &sample.cpu {
                     self.cores = Some((cpu.cores, now));
                 }
-                for (id, usage) in &sample.instances {
-                    if let (Some(seen), Ok(held)) = (self.instances.get_mut(id), &usage.memory) {
-                        seen.held = Some((*held, now));
-                    }
-                }
+                sample.instances.iter().for_each(|(id, usage)| self.hear_use(*id, usage));
             }
+            Input::Looked(id, usage) => self.hear_use(*id, usage),
             Input::Listed(listing) => self.hear_listing(listing),
             Input::Engine(engine) => self.engine = *engine == Engine::Reachable,
             Input::Instance(id, news) => {
@@ -52,8 +51,22 @@ impl Judge {
                     self.mark(&lease, |known| known.left = true);
                 }
                 self.leave_permit(*call);
+                self.again.remove(call);
                 self.calls.remove(call); // One that is handed in later than this is answered to nobody.
             }
+        }
+    }
+
+    fn hear_use(&mut self, id: InstanceId, usage: &InstanceUse) {
+        let Some(seen) = self.instances.get_mut(&id) else { return };
+        if let Ok(held) = &usage.memory {
+            seen.held = Some((*held, self.now));
+        }
+        if let Ok(kills) = &usage.kills {
+            if kills.processes > seen.kills.processes {
+                seen.killed_at = Some(self.now);
+            }
+            seen.kills = *kills;
         }
     }
 
@@ -88,9 +101,11 @@ impl Judge {
         self.calls.insert(call, now);
         match asked {
             Call::Acquire(request) => {
-                let Some(pool) = self.profile.pools.get(&request.pool) else {
-                    return; // It is refused, and never a lease.
-                };
+                let has_pool = self.profile.pools.contains_key(&request.pool);
+                if !has_pool || self.hear_task(call, request) {
+                    return; // It is refused, or about a lease that is known.
+                }
+                let pool = &self.profile.pools[&request.pool];
                 let class = request.class.clone();
                 let class = class.unwrap_or_else(|| pool.default_class.clone());
                 let deadlines = pool.deadlines.clone();

@@ -14,12 +14,13 @@ mod permits;
 mod relief;
 mod restarts;
 mod sees;
+mod tasks;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::control::message::{Acquire, CallId, HostMemory, InstanceId, LeaseId, Scope};
+use crate::control::message::{Acquire, CallId, HostMemory, InstanceId, Kills, LeaseId, Scope};
 use crate::profile::{Deadlines, HostProfile, Pool, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
 
@@ -52,6 +53,8 @@ pub(super) struct Judge {
     watched: BTreeSet<(Instant, LeaseId)>,
     /// The lease that a call asked for.
     asked: BTreeMap<CallId, LeaseId>,
+    /// Unanswered requests that have a name.
+    again: BTreeMap<CallId, Acquire>,
     /// What is over, the oldest first.
     over: VecDeque<(Instant, Over)>,
     /// Unanswered calls, and when they were heard.
@@ -100,6 +103,9 @@ struct Seen {
     unseen: bool,
     lent: Option<LeaseId>,
     held: Option<(Bytes, Instant)>,
+    /// What the kernel was seen to have done to it, and when that was first more.
+    kills: Kills,
+    killed_at: Option<Instant>,
 }
 
 /// A lease that was asked for.
@@ -145,6 +151,7 @@ impl Judge {
             live: BTreeSet::new(),
             watched: BTreeSet::new(),
             asked: BTreeMap::new(),
+            again: BTreeMap::new(),
             over: VecDeque::new(),
             calls: BTreeMap::new(),
             drains: BTreeMap::new(),

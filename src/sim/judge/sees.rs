@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::{BELIEVED, Found, Judge, Known, LAG, OVERHEAD, Over, Seen};
 use crate::control::message::{
     Acquire, CallId, Cancelled, Deadline, End, Event, Failure, InstanceId, InstanceRecord,
-    InstanceRecordState, Interruption, LeaseId, LeaseRecordState, LeaseState, LeaseView, Output, Record,
-    Reply, Scope, StopReason, What, Why,
+    InstanceRecordState, Interruption, Kills, LeaseId, LeaseRecordState, LeaseState, LeaseView, Output,
+    Record, Refusal, Reply, Scope, StopReason, What, Why,
 };
 use crate::profile::{Pool, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
@@ -105,6 +105,8 @@ impl Judge {
             unseen: false,
             lent: None,
             held: None,
+            kills: Kills::default(),
+            killed_at: None,
         };
         hold(self.instances.insert(id, seen).is_none(), || format!("{id} is started twice"))?;
         self.there.insert(id);
@@ -196,6 +198,7 @@ impl Judge {
         match reply {
             Reply::Lease(view) => {
                 self.see_told(view)?;
+                self.see_again(call, view)?;
                 let known = self.leases.get(&view.id).ok_or("a lease that nobody asked for")?;
                 let queued = matches!(view.state, LeaseState::Queued { .. });
                 let blocks = known.call == call && !known.request.asynchronous;
@@ -213,10 +216,20 @@ impl Judge {
                 hold(live || heard < self.now, || format!("{instance} may be used and is lent to {lent:?}"))
             }
             Reply::Permit(permit) => self.see_permit(call, permit),
-            Reply::Refused(_) => {
-                self.leave_permit(call);
-                Ok(())
-            }
+            Reply::Refused(refusal) => match &**refusal {
+                Refusal::OtherTask(task, _) => self.see_other_task(call, task),
+                Refusal::Limit { .. }
+                | Refusal::NoSuchPool(..)
+                | Refusal::NoSuchClass(..)
+                | Refusal::NoSuchProvider(..)
+                | Refusal::NoSuchLease(_)
+                | Refusal::NotExecuting(_)
+                | Refusal::CannotChange(_) => {
+                    self.again.remove(&call);
+                    self.leave_permit(call);
+                    Ok(())
+                }
+            },
             Reply::Providers(_)
             | Reply::Pools(_)
             | Reply::Explain(_)
@@ -272,6 +285,7 @@ impl Judge {
             (What::LeaseQueued, _, Some(lease)) => {
                 self.live.insert(lease.clone());
                 self.watch(lease);
+                self.see_alone(lease)?;
                 self.see_queued(lease)
             }
             (What::PoolGone, ..) => {
@@ -297,6 +311,7 @@ impl Judge {
                 };
                 let right = match why {
                     StopReason::Died => seen.dead,
+                    StopReason::OutOfMemory => seen.lent.is_none() && seen.killed_at == Some(self.now),
                     StopReason::Unanswering => seen.silences >= 2 || seen.unseen,
                     StopReason::Drain => self.drain_of(&seen.pool).is_some(),
                     StopReason::Pressure => self.relieved(id, None),
@@ -379,7 +394,7 @@ impl Judge {
         seen.lent = Some(lease.clone());
         self.live.insert(lease.clone());
         self.watch(lease);
-        Ok(())
+        self.see_alone(lease)
     }
 
     fn see_end(&mut self, lease: &LeaseId, end: &End) -> Found {
@@ -394,6 +409,10 @@ impl Judge {
             End::Cancelled(Cancelled::ByCaller) => known.cancelled || (known.released && seen.is_none()),
             End::Cancelled(Cancelled::CallerGone) => known.left,
             End::Failed(Failure::Died(_)) => seen.is_some_and(|seen| seen.dead),
+            End::Failed(Failure::OutOfMemory(_)) => {
+                let soon = |at| self.now.since(at) <= Duration::from_secs(2);
+                seen.is_some_and(|seen| seen.dead && seen.killed_at.is_some_and(soon))
+            }
             End::Failed(Failure::Vanished) => seen.is_some_and(|seen| seen.absent),
             End::Failed(Failure::Overran) => known.overran,
             End::Expired(Deadline::Runtime) => seen.is_some() && due(known.deadline),

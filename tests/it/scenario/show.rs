@@ -202,6 +202,9 @@ fn refusal(refusal: &Refusal) -> String {
         Refusal::NoSuchClass(name, there) => format!("no class {name}, there are {there:?}"),
         Refusal::NoSuchProvider(name, there) => format!("no provider {name}, there are {there:?}"),
         Refusal::NoSuchLease(id) => format!("no lease {id}"),
+        Refusal::OtherTask(task, lease) => {
+            format!("task {task} is another one, its lease is {}", lease.as_ref().map_or("none", |id| &id.0))
+        }
         Refusal::CannotChange(change) => format!("cannot change {change}"),
         Refusal::NotExecuting(view) => format!("not executing but {}", state(view)),
     }

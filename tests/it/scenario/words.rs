@@ -21,8 +21,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use stoker::control::message::{
-    Acquire, Call, Engine, Exit, HoldFor, HostMemory, Input, InstanceId, LeaseId, Listing, News, Process,
-    Scope, StartFailure, Tenant, WaitFor,
+    Acquire, Call, Engine, Exit, HoldFor, HostMemory, Input, InstanceId, LeaseId, Listing, News, OomLevel,
+    Process, Scope, StartFailure, TaskId, Tenant, WaitFor,
 };
 use stoker::profile::{ClassName, PoolName, ProviderName};
 use stoker::quantity::{Bytes, Instant, MilliCpu, parse_duration};
@@ -43,6 +43,8 @@ pub(super) enum Said {
         memory: Option<Result<HostMemory, String>>,
         cores: Option<Result<MilliCpu, String>>,
         held: BTreeMap<InstanceId, Option<Bytes>>,
+        /// Those of which the kernel killed a process since the last look.
+        killed: BTreeMap<InstanceId, OomLevel>,
         rest: BTreeMap<String, String>,
     },
     Input(Input),
@@ -119,6 +121,7 @@ fn bytes(text: &str) -> Result<Bytes, Wrong> {
 fn sample(figures: &[&str]) -> Result<Said, Wrong> {
     let unread = || "cannot be read".to_owned();
     let (mut memory, mut cores, mut held, mut rest) = (None, None, BTreeMap::new(), BTreeMap::new());
+    let mut killed = BTreeMap::new();
     for figure in figures {
         match figure.split_once('=').ok_or("a figure is NAME=VALUE")? {
             ("memory", "?") => memory = Some(Err(unread())),
@@ -133,11 +136,13 @@ fn sample(figures: &[&str]) -> Result<Said, Wrong> {
             (name @ ("residual" | "stalled" | "busy" | "reclaims"), value) => {
                 rest.insert(name.to_owned(), value.to_owned());
             }
+            ("killed", name) => drop(killed.insert(instance(name)?, OomLevel::Own)),
+            ("killed-above", name) => drop(killed.insert(instance(name)?, OomLevel::Above)),
             (name, "?") => drop(held.insert(instance(name)?, None)),
             (name, size) => drop(held.insert(instance(name)?, Some(bytes(size)?))),
         }
     }
-    Ok(Said::Sample { memory, cores, held, rest })
+    Ok(Said::Sample { memory, cores, held, killed, rest })
 }
 
 fn exit(code: &str) -> Result<Exit, Wrong> {
@@ -200,6 +205,7 @@ fn acquire(name: &str, pool: &str, options: &[&str]) -> Result<Said, Wrong> {
         pool: PoolName::new(pool),
         class: None,
         tenant: Tenant("local".into()),
+        task: None,
         wait: None,
         asynchronous: false,
         max_runtime: None,
@@ -209,6 +215,7 @@ fn acquire(name: &str, pool: &str, options: &[&str]) -> Result<Said, Wrong> {
         match option.split_once('=').unwrap_or((option, "")) {
             ("class", class) => acquire.class = Some(ClassName::new(class)),
             ("tenant", tenant) => acquire.tenant = Tenant(tenant.into()),
+            ("task", task) => acquire.task = Some(TaskId(task.into())),
             ("wait", wait) => acquire.wait = Some(duration(wait)?),
             ("runtime", time) => acquire.max_runtime = Some(duration(time)?),
             ("idle", time) => acquire.idle_timeout = Some(duration(time)?),
