@@ -36,10 +36,12 @@ mod fortune;
 mod governor;
 mod hold;
 mod host;
+mod hours;
 mod lease;
 mod made;
 pub mod message;
 mod news;
+mod pace;
 mod permits;
 mod placement;
 mod pool;
@@ -65,6 +67,7 @@ use self::drain::Drain;
 use self::host::Belief;
 use self::lease::Lease;
 use self::message::{CallId, Event, Input, InstanceId, LeaseId, Output, Reply, Tenant, What};
+use self::pace::Pace;
 use self::permits::Governor;
 use self::pool::Pool;
 use self::records::Records;
@@ -72,7 +75,7 @@ use self::relief::Relief;
 use self::tasks::Tasks;
 use self::timer::{Timer, Timers};
 use crate::profile::{self, HostProfile, PoolName, ProviderName};
-use crate::quantity::Instant;
+use crate::quantity::{Bytes, Instant};
 
 /// Everything the daemon knows and decides, in one place and without a clock.
 #[derive(Debug)]
@@ -101,6 +104,8 @@ pub struct Controller {
     /// External providers, each with those that wait for it.
     providers: BTreeMap<ProviderName, Governor>,
     drain: Option<Drain>,
+    /// How many starts may be at once.
+    pace: Pace,
     relief: Relief,
     ceiling: Ceiling,
     records: Records,
@@ -138,6 +143,7 @@ impl Controller {
             strangers: BTreeMap::new(),
             providers,
             drain: None,
+            pace: Pace::new(),
             relief: Relief::default(),
             ceiling: Ceiling::new(),
             records: Records::default(),
@@ -159,6 +165,7 @@ impl Controller {
     /// As [`Controller::handle`], for who looks at [`Controller::check`] itself.
     pub(crate) fn step(&mut self, now: Instant, input: Input) {
         self.now = now.max(self.now);
+        self.pools.values_mut().for_each(|pool| pool.add_hours(self.now));
         match input {
             Input::Tick => {}
             Input::Sample(sample) => self.take_sample(*sample),
@@ -196,6 +203,12 @@ impl Controller {
     /// The description that a pool's next instance is made from.
     pub fn spec_of(&self, pool: &PoolName) -> Option<&Arc<profile::Pool>> {
         self.pools.get(pool).map(|pool| &pool.spec)
+    }
+
+    /// What one instance of each pool's newest template is expected to need, and how many lives have taught that; for who
+    /// keeps books of its own.
+    pub(crate) fn envelopes(&self) -> impl Iterator<Item = (PoolName, Bytes, u32)> {
+        self.pools.values().map(|pool| (pool.name.clone(), pool.expected.usual, pool.learned.lives()))
     }
 
     fn reply(&mut self, call: CallId, reply: Reply) {

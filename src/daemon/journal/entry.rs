@@ -106,6 +106,7 @@ fn is_trouble(what: &What) -> bool {
         | What::OutOfMemory(_)
         | What::EngineLost(_)
         | What::TelemetryLost(_)
+        | What::DiskLow(_)
         | What::ReliefEnds(..)
         | What::CeilingsRefused(_)
         | What::StoreLost(_)
@@ -141,6 +142,7 @@ fn is_trouble(what: &What) -> bool {
         | What::StoreBack
         | What::Recovered { .. }
         | What::TelemetryBack
+        | What::DiskRoom
         | What::ReliefAsks(..)
         | What::CeilingsStand(_) => false,
     }
@@ -177,6 +179,8 @@ fn state_and_reason(what: &What) -> (&'static str, Option<&'static str>) {
         What::EngineLost(_) => ("engine_unreachable", None),
         What::TelemetryLost(_) => ("telemetry_unknown", None),
         What::TelemetryBack => ("telemetry_known", None),
+        What::DiskLow(why) => ("disk_low", Some(why.code())),
+        What::DiskRoom => ("disk_room", None),
         What::Pressure(before, now) => (now.level.code(), Some(before.code())),
         What::ReliefAsks(..) => ("relief", Some("reclaim")),
         What::ReliefEnds(victim, _) => ("relief", Some(victim.tier.code())),
@@ -221,6 +225,7 @@ impl Numbers {
             What::RequestRefused(why)
             | What::HoldRefused(why)
             | What::PermitRefused(why)
+            | What::DiskLow(why)
             | What::LeaseEnded(End::Refused(why)) => Numbers::of_limit(why),
             What::LeaseEnded(End::Failed(Failure::Died(Exit { code })))
             | What::InstanceStartFailed(
@@ -255,6 +260,7 @@ impl Numbers {
             | What::TelemetryBack
             | What::ProviderThrottled(..)
             | What::ProviderBack(_)
+            | What::DiskRoom
             | What::CeilingsStand(_)
             | What::CeilingsRefused(_) => none,
         }

@@ -108,7 +108,7 @@ impl Judge {
         })?;
         let held = self.instances[&id].held.map(|(held, _)| held);
         let right = match victim.tier {
-            Tier::Outgrown => level == Level::Critical && held > Some(self.declared(&self.instances[&id])),
+            Tier::Outgrown => level == Level::Critical && held > Some(self.expected(&self.instances[&id])),
             // What a pool that is gone said last may be of another template than this one was made from.
             Tier::Interruptible => {
                 let pool = self.profile.pools.get(&known.request.pool);
