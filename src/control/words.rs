@@ -9,6 +9,7 @@ use super::message::{
     Cancelled, Deadline, DiskOf, End, Exit, Failure, Interruption, LeaseState, Level, Oom, OomLevel,
     Shortage, StartFailure, StopReason, Tier, What, Why,
 };
+use crate::profile::{Change, ProviderName};
 use crate::quantity::{Bytes, Permille, show_duration};
 
 /// The numbers of a limit, in its unit.
@@ -110,24 +111,12 @@ impl fmt::Display for Why {
             Why::TenantLimit { have, limit } => {
                 write!(f, "the tenant's max_leases is reached: {have} of {limit}, those that wait included")
             }
-            Why::MaxHolds { have, limit, .. } => {
-                write!(f, "the pool's max_holds is reached: {have} of {limit} wait for a person")
-            }
-            Why::TenantHolds { have, limit, .. } => {
-                write!(f, "the tenant's max_holds is reached: {have} of {limit} wait for a person")
-            }
+            Why::MaxHolds { have, limit, .. } => f.write_str(&all_held("pool", *have, *limit)),
+            Why::TenantHolds { have, limit, .. } => f.write_str(&all_held("tenant", *have, *limit)),
             Why::ProviderWaits { provider, waiting, limit, .. } => {
-                write!(
-                    f,
-                    "max_waiting of provider {provider} is reached: {waiting} of {limit} permits are waited for"
-                )
+                f.write_str(&crowded(provider, *waiting, *limit))
             }
-            Why::ProviderSpent { provider, .. } => {
-                write!(
-                    f,
-                    "provider {provider} takes no further call now: its rate is used up, or it throttles"
-                )
-            }
+            Why::ProviderSpent { provider, .. } => f.write_str(&spent(provider)),
             Why::HeldBack { have, held } => {
                 write!(f, "{} free, and {held} held back for other classes", many_are(*have, "slot"))
             }
@@ -172,18 +161,11 @@ impl fmt::Display for Why {
                 let [used, most, per, again] = [used, most, per, returns_in].map(|time| show_duration(*time));
                 write!(f, "instances were there for {used} of {most} in {per}, and there is room in {again}")
             }
-            Why::Starts { have, limit } => {
-                write!(f, "max_starts is reached: {have} of {limit} under way")
-            }
+            Why::Starts { have, limit } => write!(f, "max_starts is reached: {have} of {limit} under way"),
             Why::StartPace { have, limit, strain } => f.write_str(&paced(*have, *limit, *strain)),
             Why::UnderPressure { shortage, .. } => write!(f, "the host is short of memory: {shortage}"),
             Why::CpuPressure { stalled, have, limit } => f.write_str(&busy(*stalled, *have, *limit)),
-            Why::Recovering { have, limit } => {
-                write!(
-                    f,
-                    "memory was short lately and stock returns step by step: {have} of {limit} starts under way"
-                )
-            }
+            Why::Recovering { have, limit } => f.write_str(&returning(*have, *limit)),
             Why::Backoff { failures, last, .. } => {
                 write!(f, "{} failed in a row, the last: {last}", many(*failures, "start"))
             }
@@ -212,6 +194,38 @@ fn paced(have: u32, limit: u32, strain: Permille) -> String {
         "no more starts at once than this host has shown to make: {have} of {limit} under way, and the last took {strain} \
          of the time of one alone"
     )
+}
+
+fn all_held(whose: &str, have: u32, limit: u32) -> String {
+    format!("the {whose}'s max_holds is reached: {have} of {limit} wait for a person")
+}
+
+fn crowded(provider: &ProviderName, waiting: u32, limit: u32) -> String {
+    format!("max_waiting of provider {provider} is reached: {waiting} of {limit} permits are waited for")
+}
+
+fn spent(provider: &ProviderName) -> String {
+    format!("provider {provider} takes no further call now: its rate is used up, or it throttles")
+}
+
+fn throttles(provider: &ProviderName, part: Permille, pause: Duration) -> String {
+    let pause = match pause {
+        Duration::ZERO => String::new(),
+        pause => format!(", and nothing for {}", show_duration(pause)),
+    };
+    format!("provider {provider} throttles: {part} of its rate is used{pause}")
+}
+
+fn returning(have: u32, limit: u32) -> String {
+    format!("memory was short lately and stock returns step by step: {have} of {limit} starts under way")
+}
+
+fn not_reloaded(change: &Change) -> String {
+    format!("profile not reloaded, going on with the one there was: {change}: a restart can change it")
+}
+
+fn taking_up(leases: u32, instances: u32) -> String {
+    format!("taking up {} and {} of an earlier daemon", many(leases, "lease"), many(instances, "instance"))
 }
 
 /// Two sizes that differ, so finely that they look it.
@@ -484,13 +498,7 @@ impl fmt::Display for What {
             What::LeaseResumed(after) => write!(f, "lease goes on after {}", show_duration(*after)),
             What::HoldRefused(why) => write!(f, "lease may not wait for a person: {why}"),
             What::PermitRefused(why) => write!(f, "no permit for the lease: {why}"),
-            What::ProviderThrottled(provider, part, pause) => {
-                write!(f, "provider {provider} throttles: {part} of its rate is used")?;
-                match *pause {
-                    Duration::ZERO => Ok(()),
-                    pause => write!(f, ", and nothing for {}", show_duration(pause)),
-                }
-            }
+            What::ProviderThrottled(name, part, pause) => f.write_str(&throttles(name, *part, *pause)),
             What::ProviderBack(provider) => write!(f, "all of the rate of provider {provider} is used again"),
             What::LeaseEnded(end) => write!(f, "lease {}: {end}", end.code()),
             What::RequestRefused(why) => write!(f, "request refused: {why}"),
@@ -503,12 +511,7 @@ impl fmt::Display for What {
             What::ProfileChanged(change) => write!(f, "profile: {change}"),
             What::ProfileReloaded(0) => write!(f, "profile reloaded: nothing has changed"),
             What::ProfileReloaded(count) => write!(f, "profile reloaded: {}", many(*count, "change")),
-            What::ReloadRefused(change) => {
-                write!(
-                    f,
-                    "profile not reloaded, going on with the one there was: {change}: a restart can change it"
-                )
-            }
+            What::ReloadRefused(change) => f.write_str(&not_reloaded(change)),
             What::PoolGone => write!(f, "pool is gone: nothing of it is left"),
             What::EngineBack => write!(f, "the container engine answers"),
             What::EngineLost(why) => {
@@ -539,10 +542,7 @@ impl fmt::Display for What {
                 write!(f, "records cannot be written, lending and starting nothing: {why}")
             }
             What::StoreBack => write!(f, "records can be written"),
-            What::Recovered { leases, instances } => {
-                let (leases, instances) = (many(*leases, "lease"), many(*instances, "instance"));
-                write!(f, "taking up {leases} and {instances} of an earlier daemon")
-            }
+            What::Recovered { leases, instances } => f.write_str(&taking_up(*leases, *instances)),
         }
     }
 }

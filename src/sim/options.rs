@@ -174,16 +174,8 @@ fn pids(profile: &str) -> u64 {
 /// A host of one to three pools, and just so large that all stock fits and not all that may be asked for.
 /// Where it need not be whole, it may lack a pool.
 fn host(rng: &mut Rng, whole: bool) -> (String, Bytes, MilliCpu) {
-    let (mut pools, provider) = (String::new(), whole || rng.bool());
-    if provider {
-        pools += &format!(
-            "[provider.models]\nrate = \"{}/min\"\nburst = {}\nmax_waiting = {}\nmax_wait = \"{}s\"\n",
-            rng.u64(5..=120),
-            rng.u64(1..=3),
-            rng.u64(1..=3),
-            rng.u64(1..=20),
-        );
-    }
+    let provider = whole || rng.bool();
+    let mut pools = if provider { self::provider(rng) } else { String::new() };
     let (mut memory, mut cpus) = (0, 0);
     for (name, kind) in [("chrome", "browser"), ("python", "sandbox")] {
         if !whole && name == "chrome" && rng.bool() {
@@ -249,6 +241,17 @@ fn host(rng: &mut Rng, whole: bool) -> (String, Bytes, MilliCpu) {
         [100, 100, 200][rng.usize(0..3)],
     );
     (host + &classes + &pools, Bytes::mib(total), MilliCpu::new(cores))
+}
+
+/// A provider so slow that some wait for it.
+fn provider(rng: &mut Rng) -> String {
+    format!(
+        "[provider.models]\nrate = \"{}/min\"\nburst = {}\nmax_waiting = {}\nmax_wait = \"{}s\"\n",
+        rng.u64(5..=120),
+        rng.u64(1..=3),
+        rng.u64(1..=3),
+        rng.u64(1..=20),
+    )
 }
 
 /// What one class has of a pool's slots, in some pools; what is held back is no more than it is guaranteed.

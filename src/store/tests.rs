@@ -142,32 +142,26 @@ fn batch(records: impl IntoIterator<Item = Record>) -> Batch {
     (1..).zip(records).map(entry).collect()
 }
 
+/// A lease in each state but the last.
+fn live() -> Vec<LeaseRecord> {
+    let executing = |count, hold| LeaseRecordState::Executing {
+        instance: InstanceId { run: 5, count },
+        granted_at: at(3),
+        used: true,
+        deadline: at(99),
+        hold,
+    };
+    vec![
+        lease("queued", LeaseRecordState::Queued { promised: at(3), arrival: 4, deadline: at(5) }),
+        lease("executing", executing(9, None)),
+        lease("held", executing(10, Some(Hold { since: at(4), until: at(44), reason: "log in".into() }))),
+    ]
+}
+
 #[test]
 fn what_is_written_is_read_again() {
     let folder = TempDir::new().unwrap();
-    let mut leases = vec![
-        lease("queued", LeaseRecordState::Queued { promised: at(3), arrival: 4, deadline: at(5) }),
-        lease(
-            "executing",
-            LeaseRecordState::Executing {
-                instance: InstanceId { run: 5, count: 9 },
-                granted_at: at(3),
-                used: true,
-                deadline: at(99),
-                hold: None,
-            },
-        ),
-        lease(
-            "held",
-            LeaseRecordState::Executing {
-                instance: InstanceId { run: 5, count: 10 },
-                granted_at: at(3),
-                used: true,
-                deadline: at(99),
-                hold: Some(Hold { since: at(4), until: at(44), reason: "log in".into() }),
-            },
-        ),
-    ];
+    let mut leases = live();
     for (count, end) in ends().into_iter().enumerate() {
         let state = LeaseRecordState::Ended { end, at: at(7), granted_at: (count % 2 == 0).then(|| at(6)) };
         leases.push(lease(&format!("ended-{count:02}"), state));

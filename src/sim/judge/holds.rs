@@ -12,21 +12,21 @@ impl Judge {
         let lease = event.lease.as_ref().ok_or("a hold of no lease")?;
         let known = self.leases.get(lease).ok_or("a hold of an unknown lease")?;
         hold(known.granted.is_some() && !known.ended, || format!("{lease} is held and is {known:?}"))?;
-        match &event.what {
-            What::LeaseHeld(lasting, _) => self.see_held(lease, *lasting),
-            What::LeaseResumed(after) => {
-                let (now, resumed) = (self.now, known.resumed);
-                let since = known.hold.map(|(since, _)| since);
-                let right = resumed && since.is_some_and(|since| now.since(since) == *after);
-                hold(right, || format!("{lease} is resumed after {after:?} and was held since {since:?}"))?;
-                self.touch(lease, now);
-                self.mark(lease, |known| (known.hold, known.resumed) = (None, false));
-                self.watch(lease);
-                Ok(())
-            }
-            What::HoldRefused(why) => self.see_hold_refused(lease, why),
-            other => Err(format!("{other:?} is no hold")),
+        if let What::LeaseHeld(lasting, _) = &event.what {
+            return self.see_held(lease, *lasting);
         }
+        if let What::HoldRefused(why) = &event.what {
+            return self.see_hold_refused(lease, why);
+        }
+        let What::LeaseResumed(after) = &event.what else { return Err(format!("{event:?} is no hold")) };
+        let (now, resumed) = (self.now, known.resumed);
+        let since = known.hold.map(|(since, _)| since);
+        let right = resumed && since.is_some_and(|since| now.since(since) == *after);
+        hold(right, || format!("{lease} is resumed after {after:?} and was held since {since:?}"))?;
+        self.touch(lease, now);
+        self.mark(lease, |known| (known.hold, known.resumed) = (None, false));
+        self.watch(lease);
+        Ok(())
     }
 
     fn see_held(&mut self, lease: &LeaseId, lasting: Duration) -> Found {
@@ -53,12 +53,12 @@ impl Judge {
     fn see_hold_refused(&self, lease: &LeaseId, why: &Why) -> Found {
         let known = &self.leases[lease];
         let (of_pool, of_tenant, most) = self.count_holds(known);
-        let right = match why {
-            Why::MaxHolds { have, .. } => {
-                *have == of_pool && self.holds_of(known).is_none_or(|holds| of_pool >= holds.most)
-            }
-            Why::TenantHolds { have, .. } => *have == of_tenant && most.is_some_and(|most| of_tenant >= most),
-            _ => false,
+        let right = if let Why::MaxHolds { have, .. } = why {
+            *have == of_pool && self.holds_of(known).is_none_or(|holds| of_pool >= holds.most)
+        } else if let Why::TenantHolds { have, .. } = why {
+            *have == of_tenant && most.is_some_and(|most| of_tenant >= most)
+        } else {
+            false
         };
         hold(right && known.hold.is_none(), || format!("{lease} may not be held for {why:?}: {known:?}"))
     }

@@ -23,6 +23,19 @@ fn every_key_of_the_host_arrives() {
 }
 
 #[test]
+fn every_key_of_a_provider_arrives() {
+    let profile = check("host.toml", FULL).unwrap();
+    insta::assert_snapshot!(flat(&profile.providers), @r#"
+    {ProviderName("models"): Provider { rate: Rate { count: 90
+    unit: "min"
+    seconds: 60 }
+    burst: 5
+    max_waiting: 8
+    max_wait: 60s }}
+    "#);
+}
+
+#[test]
 fn every_other_key_arrives() {
     let profile = check("host.toml", FULL).unwrap();
     insta::assert_snapshot!(flat(&profile.classes["nightly"]), @r#"
@@ -85,14 +98,6 @@ fn every_other_key_arrives() {
     longest: 2700s
     most: 12 }
     provider: Some(ProviderName("models")) }
-    "#);
-    insta::assert_snapshot!(flat(&profile.providers), @r#"
-    {ProviderName("models"): Provider { rate: Rate { count: 90
-    unit: "min"
-    seconds: 60 }
-    burst: 5
-    max_waiting: 8
-    max_wait: 60s }}
     "#);
     let limits = ["alice", "bob"].map(|tenant| profile.limits_of(tenant));
     assert_eq!(limits.map(|its| (its.max_leases, its.max_holds)), [(Some(20), Some(4)), (Some(5), None)]);
