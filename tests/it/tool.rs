@@ -117,7 +117,7 @@ async fn how_one_thing_looks() {
           envelope: <size>
         envelope_lives: 0
          memory_expect: <size>
-           cpus_millis: 100
+          cpus_millis: 100
           promised: <size>
           blocked_by: max_instances is reached: 1 of 1, those being stopped included
 

@@ -5,6 +5,7 @@
 //! its default and to the ends of its range, is refused one step beyond, and every key that the parser knows is
 //! here.
 
+mod hold;
 mod provider;
 #[cfg(test)]
 mod tests;
@@ -272,14 +273,7 @@ pub const KEYS: &[Key] = &[
         meaning: "Leases that this tenant may have at once over all pools, waiting ones included.",
         reason: "Tenants take turns, so that a limit is needed only where one must not hold what others will want.",
     },
-    Key {
-        table: TENANT,
-        name: "max_holds",
-        range: Range::Count(0, 100_000),
-        usual: Usual::Open("as many as its pools allow", "5"),
-        meaning: "Leases of this tenant that may wait for a person at once, over all pools.",
-        reason: "What waits is kept from others: a limit keeps one tenant from using up every pool's max_holds.",
-    },
+    hold::TENANT_MAX_HOLDS,
     Key {
         table: POOL,
         name: "enabled",
@@ -533,30 +527,9 @@ pub const KEYS: &[Key] = &[
         meaning: "How long a lease is expected to run, until some have ended and it is known; at most max_runtime.",
         reason: "A task of some steps. A wrong figure costs some stock too many or too few until the first end.",
     },
-    Key {
-        table: POOL,
-        name: "hold.timeout",
-        range: Range::Time(SHORTEST, WEEK),
-        usual: both("\"10m\""),
-        meaning: "A lease that waits for a person ends after this long, where its caller asks for no other time.",
-        reason: "Somebody is called and comes. At most hold.longest, and lowered to it.",
-    },
-    Key {
-        table: POOL,
-        name: "hold.longest",
-        range: Range::Time(SHORTEST, WEEK),
-        usual: both("\"1h\""),
-        meaning: "The longest that a lease may wait for a person; max_runtime and a drain's window go on meanwhile.",
-        reason: "Who has not come within the hour comes another day.",
-    },
-    Key {
-        table: POOL,
-        name: "max_holds",
-        range: Range::Count(0, MOST_INSTANCES),
-        usual: both("8"),
-        meaning: "How many leases may wait for a person at once: each keeps its slot and its memory.",
-        reason: "The default is half of max_instances, and one at least: the other half works, whoever is waited for.",
-    },
+    hold::TIMEOUT,
+    hold::LONGEST,
+    hold::MAX_HOLDS,
     Key {
         table: POOL,
         name: "stop_timeout",
