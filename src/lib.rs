@@ -58,6 +58,21 @@
 //! queue, and the same lines grant it when a start becomes ready. A caller that hangs up leaves the queue; a
 //! grant that cannot be delivered is taken back.
 //!
+//! # One hold
+//!
+//! A browser meets a log-in that only a person can make. Its caller asks that the lease wait, with a reason and a time;
+//! `control`'s `hold` lets it if its pool and tenant have not too many that do already. From then on it is not idle, relief
+//! takes it last, and its record says until when: a daemon that dies meanwhile changes nothing. The person uses the lease as
+//! its caller would, `resume` lets it go on, and where nobody comes it ends by the hold's own deadline.
+//!
+//! # One throttled call
+//!
+//! A lease asks for a permit before it calls a model's API. `control`'s `governor` has what the provider's rate leaves, and
+//! `permits` who waits: by promised instants, tenants in turns, no longer than a deadline, and not as idle. The provider
+//! throttles all the same, and a caller says so: half of the rate is used from then on, and nothing until the instant that it
+//! asked for. Meanwhile pools that need it lend and start nothing, as each further lease would hold up memory and wait;
+//! what is left alone comes back step by step.
+//!
 //! # One explanation
 //!
 //! `stokerctl explain` asks for a pool. The lines of [`control`]'s `scaling` are told with the numbers that the stock was decided
@@ -136,6 +151,9 @@
 //!   take it on; only without that unit it is cut to what logind grants.
 //! - Streams to an instance are plain tunnels to a port of its loopback (`stokerctl forward`), from which any
 //!   protocol's proxy can be made. Chromium's DevTools stays on its own loopback and nothing is published.
+//! - What a provider throttled is not recorded: the next daemon begins with an empty bucket and the whole rate, and learns it
+//!   from the next report. A permit is not tied to a call: a caller that does not ask is not held up.
+//! - `max_runtime` goes on while a lease waits for a person, so that the bound on the wait of others holds; a renewal moves it.
 //! - A command that runs past its limit ends its sandbox: what it left running cannot be told apart from
 //!   what should run, so the honest end is the whole.
 

@@ -187,6 +187,14 @@ impl From<Refusal> for Problem {
                 let title = "there is no such pool";
                 Problem { known, hint, ..Problem::new(StatusCode::NOT_FOUND, "no_such_pool", title, detail) }
             }
+            Refusal::NoSuchProvider(provider, known) => {
+                let known: Vec<String> = known.iter().map(ToString::to_string).collect();
+                let detail = format!("there is no provider `{provider}`");
+                let hint = Some(suggestion(provider.as_str(), &known));
+                let title = "there is no such provider";
+                let status = StatusCode::NOT_FOUND;
+                Problem { known, hint, ..Problem::new(status, "no_such_provider", title, detail) }
+            }
             Refusal::NoSuchClass(class, known) => {
                 let known: Vec<String> = known.iter().map(ToString::to_string).collect();
                 let detail = format!("there is no class `{class}`");
@@ -263,7 +271,12 @@ pub(super) async fn of_the_frameworks(response: Response) -> Response {
 
 fn status_of(why: &Why) -> StatusCode {
     match why {
-        Why::QueueFull { .. } | Why::TenantLimit { .. } => StatusCode::TOO_MANY_REQUESTS,
+        Why::QueueFull { .. }
+        | Why::TenantLimit { .. }
+        | Why::MaxHolds { .. }
+        | Why::TenantHolds { .. }
+        | Why::ProviderWaits { .. }
+        | Why::ProviderSpent { .. } => StatusCode::TOO_MANY_REQUESTS,
         Why::WaitExpired { .. } => StatusCode::GATEWAY_TIMEOUT,
         Why::NeverFits { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         Why::PoolRemoved => StatusCode::GONE,
@@ -294,6 +307,8 @@ fn title_of(why: &Why) -> &'static str {
     match why {
         Why::QueueFull { .. } => "the queue is full",
         Why::TenantLimit { .. } => "the tenant has as many leases as it may",
+        Why::MaxHolds { .. } | Why::TenantHolds { .. } => "as many leases as may wait for a person",
+        Why::ProviderWaits { .. } | Why::ProviderSpent { .. } => "the provider takes no further call now",
         Why::HeldBack { .. } => "what is free is held back for other classes",
         Why::WaitExpired { .. } => "the wait is over",
         Why::NeverFits { .. } => "it can never fit on this host",

@@ -5,22 +5,27 @@
 
 mod class;
 mod explain;
+mod hold;
 mod host;
 mod lease;
+mod provider;
+mod reload;
 
 pub use class::ClassBody;
 pub use explain::{ClassDemandBody, ExplainBody, LimitRowBody};
+pub use hold::{HoldAnswer, HoldBody};
 pub use host::{
     CeilingsBody, ContainersBody, CpuBody, DiskBody, HostBody, MemoryBody, PidsBody, PressureBody,
 };
 pub use lease::{AcquireBody, LeaseBody, RenewBody};
+pub use provider::{PermitAnswer, PermitBody, PermitWaitBody, ProviderBody, Providers, ThrottledBody};
+pub use reload::{ChangeBody, MistakeBody, Reloaded};
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::control::message::{DrainView, PoolView, Reading, Why};
-use crate::profile::{Change, Mistake};
 use crate::quantity::Instant;
 
 /// `POST /v1/host/drain`, `POST /v1/pools/{name}/drain`
@@ -127,6 +132,15 @@ pub struct PoolBody {
     pub classes: Vec<ClassBody>,
     /// The operator's ceiling on instances in any state.
     pub max_instances: u32,
+    /// Leases that wait for a person.
+    #[serde(default)]
+    pub holds: u32,
+    /// How many may be at once.
+    #[serde(default)]
+    pub max_holds: u32,
+    /// What the instances of those that are count with.
+    #[serde(default)]
+    pub holds_promised_bytes: u64,
     /// What its instances hold, those that could be measured.
     pub memory_bytes: u64,
     /// Instances of which that is not known.
@@ -192,41 +206,6 @@ pub struct FigureBody<T> {
     pub value: Option<T>,
 }
 
-/// The answer to a reload.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reloaded {
-    /// What is different, by key; empty where nothing is.
-    pub changes: Vec<ChangeBody>,
-}
-
-/// A difference between the profile before and after.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChangeBody {
-    /// The dotted path of the key, or of a class or pool that is new or gone.
-    pub key: String,
-    /// What it was, as TOML; null where there was nothing.
-    pub from: Option<String>,
-    /// What it is; null where there is nothing.
-    pub to: Option<String>,
-}
-
-/// A mistake in a profile.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MistakeBody {
-    /// The file.
-    pub file: String,
-    /// The line, from 1.
-    pub line: usize,
-    /// The character in the line, from 1.
-    pub column: usize,
-    /// The dotted path of the key; empty where it concerns none.
-    pub key: String,
-    /// What was expected and what was found.
-    pub problem: String,
-    /// How to put it right, where that can be guessed.
-    pub hint: Option<String>,
-}
-
 /// A list, in an object so that more can be said beside it later.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leases {
@@ -254,19 +233,6 @@ impl From<&Why> for LimitBody {
     }
 }
 
-impl From<Change> for ChangeBody {
-    fn from(change: Change) -> ChangeBody {
-        ChangeBody { key: change.key, from: change.from, to: change.to }
-    }
-}
-
-impl From<&Mistake> for MistakeBody {
-    fn from(mistake: &Mistake) -> MistakeBody {
-        let Mistake { file, line, column, key, problem, hint, .. } = mistake.clone();
-        MistakeBody { file, line, column, key, problem, hint }
-    }
-}
-
 impl From<&PoolView> for PoolBody {
     fn from(view: &PoolView) -> PoolBody {
         PoolBody {
@@ -285,6 +251,9 @@ impl From<&PoolView> for PoolBody {
             removed: view.removed,
             classes: view.classes.iter().map(ClassBody::from).collect(),
             max_instances: view.max_instances,
+            holds: view.holds.leases,
+            max_holds: view.holds.limit,
+            holds_promised_bytes: view.holds.promised.get(),
             memory_bytes: view.memory.get(),
             unmeasured: view.unmeasured,
             envelope_bytes: view.envelope.get(),

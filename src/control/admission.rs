@@ -149,7 +149,7 @@ pub(super) struct Limit {
 }
 
 /// What keeps a pool from starting any, and the pressure on all.
-const OF_POOL: [fn(&Asked<'_>) -> Limit; 6] = [
+const OF_POOL: [fn(&Asked<'_>) -> Limit; 7] = [
     |asked| Limit::plain("not_recorded", asked.unwritten.map(|why| Why::NotRecorded(why.to_owned()))),
     |asked| {
         let Engine::Unreachable(why) = &asked.belief.engine else {
@@ -164,6 +164,11 @@ const OF_POOL: [fn(&Asked<'_>) -> Limit; 6] = [
     |asked| {
         let (have, limit) = (asked.pool.total(), asked.pool.spec.max_instances);
         Limit::of(Why::MaxInstances { have, limit }, have >= limit)
+    },
+    |asked| {
+        let Some(gate) = &asked.pool.gate else { return Limit::plain("provider_limit", None) };
+        let says = gate.shut.as_ref().unwrap_or(&gate.waits);
+        Limit { name: says.code(), figures: says.figures(), objection: gate.shut.clone() }
     },
     |asked| {
         let Asked { pool, now, .. } = asked;
@@ -337,6 +342,10 @@ impl Why {
             | Why::PoolRemoved
             | Why::NeverFits { .. }
             | Why::TenantLimit { .. }
+            | Why::MaxHolds { .. }
+            | Why::TenantHolds { .. }
+            | Why::ProviderWaits { .. }
+            | Why::ProviderSpent { .. }
             | Why::HeldBack { .. }
             | Why::MaxInstances { .. }
             | Why::InstanceHours { .. }

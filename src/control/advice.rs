@@ -58,7 +58,11 @@ impl Ends {
             | Why::EngineUnreachable(_)
             | Why::Disk { .. }
             | Why::Inodes { .. } => LONGEST,
-            Why::UnderPressure { until, .. } => until.since(now),
+            Why::UnderPressure { until, .. }
+            | Why::MaxHolds { until, .. }
+            | Why::TenantHolds { until, .. }
+            | Why::ProviderWaits { until, .. }
+            | Why::ProviderSpent { until, .. } => until.since(now),
             Why::InstanceHours { returns_in, .. } => *returns_in,
             // The store tries again each second.
             Why::NotRecorded(_) => STORE_AGAIN,

@@ -45,6 +45,7 @@ impl Controller {
         };
         lease.state = State::Ended { end: end.clone(), at: now, granted_at };
         let (caller, tenant) = (lease.caller.take(), lease.tenant.clone());
+        self.end_permits(id);
         self.count_over(&tenant);
         self.rest_task(id);
         self.record_end(id);

@@ -37,6 +37,7 @@ impl Controller {
             starting: counts.starting,
             leased: counts.leased,
             stopping: counts.stopping,
+            holds: self.view_holds(pool),
             start: scaling::starts_wanted(queued, stock, counts.warm, counts.starting),
             stop: pool.too_many(),
             limits: self.explain_limits(pool),

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::message::Made;
-use crate::profile::{ClassName, Deadlines, Network, Pool, Probe, Template, Warm};
+use crate::profile::{ClassName, Deadlines, Holds, Network, Pool, Probe, Template, Warm};
 use crate::quantity::{Bytes, Permille};
 
 impl Made {
@@ -72,6 +72,8 @@ impl Made {
             journal_output: self.journal_output,
             on_pressure: self.on_pressure,
             classes: BTreeMap::new(),
+            provider: None,
+            holds: Holds::of_slots(u32::MAX),
         }
     }
 }

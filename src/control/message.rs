@@ -1,7 +1,8 @@
 //! Every word spoken to the controller or by it. Reading this page is reading the product.
 //!
-//! What it shows of itself is in `views`, what it tells the journal in `events`, what it writes down in `records`, and
-//! what concerns memory pressure in `pressure`, and what it refuses, and why, in `why`.
+//! What it shows of itself is in `views`, what it tells the journal in `events`, what it writes down in `records`, what
+//! concerns memory pressure in `pressure`, what it refuses, and why, in `why`, leases that wait for a person in `hold`, and
+//! those that wait for an external provider in `permits`.
 //!
 //! [`Input`] is what the world, the callers and the operator say; [`Output`] is what the controller
 //! wants done or said. What is seen ([`Sample`], [`Listing`], [`News`]) is whole and never a
@@ -9,8 +10,10 @@
 
 mod events;
 mod explain;
+mod hold;
 mod names;
 mod oom;
+mod permits;
 mod pressure;
 mod records;
 mod space;
@@ -20,8 +23,10 @@ mod why;
 
 pub use events::{Event, StopReason, What};
 pub use explain::{ClassDemandView, ExplainView, LimitView};
+pub use hold::{Hold, HoldFor, HoldsView};
 pub use names::{CallId, InstanceId, LeaseId, TaskId, Tenant};
 pub use oom::{Kills, Oom, OomLevel};
+pub use permits::{Permit, ProviderTally, ProviderView};
 pub use pressure::{Ceilings, CeilingsView, Level, PressureView, Shortage, SliceMemory, Tier, Victim};
 pub use records::{
     DrainRecord, EnvelopeRecord, InstanceRecord, InstanceRecordState, LeaseRecord, LeaseRecordState,
@@ -39,7 +44,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::profile::{Change, ClassName, HostProfile, Pool, PoolName, Probe};
+use crate::profile::{Change, ClassName, HostProfile, Pool, PoolName, Probe, ProviderName};
 use crate::quantity::{Bytes, Instant, MilliCpu, Permille};
 
 // ---------------------------------------------------------------- in
@@ -229,6 +234,13 @@ pub enum Call {
     Use(LeaseId),
     /// Move `max_runtime`'s deadline to at least this long from now; never shortens.
     Renew(LeaseId, Duration),
+    /// The lease waits for a person from now on; or goes on waiting, for another time and reason.
+    Hold(LeaseId, HoldFor),
+    /// The person has done what was waited for.
+    Resume(LeaseId),
+    /// The lease is about to call this provider: may it? Answered when it may, or after so long at most; the provider's
+    /// `max_wait` where `None`, and never above it.
+    Permit(LeaseId, ProviderName, Option<Duration>),
     /// The caller is done.
     Release(LeaseId),
     /// End it for this reason, whatever its state.
@@ -241,6 +253,10 @@ pub enum Call {
     Pools,
     /// Say why a pool has what it has.
     Explain(PoolName),
+    /// Show all providers.
+    Providers,
+    /// This provider has throttled a call, and perhaps said for how long it wants to hear nothing.
+    Throttled(ProviderName, Option<Duration>),
     /// Show the host.
     Host,
     /// Take no new work, let running work end within the window, then reclaim.
@@ -279,7 +295,7 @@ pub struct Acquire {
 /// What a caller that watches a lease waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitFor {
-    /// That it is executing, or has ended.
+    /// That it is executing and waits for nobody, or has ended.
     Executing,
     /// That it has ended.
     Ended,
@@ -364,6 +380,10 @@ pub enum Reply {
         /// Its pool.
         pool: PoolName,
     },
+    /// The lease may call its provider once.
+    Permit(Permit),
+    /// Providers, by name: all, or the one that was asked about.
+    Providers(Vec<ProviderView>),
     /// All pools, by name.
     Pools(Vec<PoolView>),
     /// Why a pool has what it has.

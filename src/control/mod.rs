@@ -33,6 +33,8 @@ mod ending;
 mod envelope;
 mod explain;
 mod fortune;
+mod governor;
+mod hold;
 mod host;
 mod hours;
 mod lease;
@@ -40,6 +42,7 @@ mod made;
 pub mod message;
 mod news;
 mod pace;
+mod permits;
 mod placement;
 mod pool;
 mod pressure;
@@ -65,12 +68,13 @@ use self::host::Belief;
 use self::lease::Lease;
 use self::message::{CallId, Event, Input, InstanceId, LeaseId, Output, Reply, Tenant, What};
 use self::pace::Pace;
+use self::permits::Governor;
 use self::pool::Pool;
 use self::records::Records;
 use self::relief::Relief;
 use self::tasks::Tasks;
 use self::timer::{Timer, Timers};
-use crate::profile::{self, HostProfile, PoolName};
+use crate::profile::{self, HostProfile, PoolName, ProviderName};
 use crate::quantity::{Bytes, Instant};
 
 /// Everything the daemon knows and decides, in one place and without a clock.
@@ -97,6 +101,8 @@ pub struct Controller {
     calls: BTreeMap<CallId, LeaseId>,
     /// Containers that were listed and belong to nobody, and when they were first seen.
     strangers: BTreeMap<InstanceId, Instant>,
+    /// External providers, each with those that wait for it.
+    providers: BTreeMap<ProviderName, Governor>,
     drain: Option<Drain>,
     /// How many starts may be at once.
     pace: Pace,
@@ -115,6 +121,8 @@ impl Controller {
             .iter()
             .map(|(name, spec)| (name.clone(), Pool::new(name.clone(), spec.clone())))
             .collect();
+        let governor = |(name, spec)| (ProviderName::clone(name), Governor::new(name, spec, now));
+        let providers = profile.providers.iter().map(governor).collect();
         let mut timers = Timers::default();
         timers.set(Timer::Telemetry, Belief::unknown_at(now));
         Controller {
@@ -133,6 +141,7 @@ impl Controller {
             ended: VecDeque::new(),
             calls: BTreeMap::new(),
             strangers: BTreeMap::new(),
+            providers,
             drain: None,
             pace: Pace::new(),
             relief: Relief::default(),
@@ -208,7 +217,13 @@ impl Controller {
             Reply::Lease(_) | Reply::Leases(_) | Reply::Use { .. } => {
                 self.say_recorded(Output::Reply(call, reply));
             }
-            Reply::Pools(_) | Reply::Explain(_) | Reply::Host(_) | Reply::Reloaded(_) | Reply::Refused(_) => {
+            Reply::Pools(_)
+            | Reply::Permit(_)
+            | Reply::Providers(_)
+            | Reply::Explain(_)
+            | Reply::Host(_)
+            | Reply::Reloaded(_)
+            | Reply::Refused(_) => {
                 self.out.push_back(Output::Reply(call, reply));
             }
         }

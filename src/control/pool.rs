@@ -35,6 +35,7 @@ use super::message::{
     ClassTally, InstanceId, Kills, LeaseId, OomLevel, PoolTally, Process, StopReason, Tenant, Why,
 };
 use super::pace::Alone;
+use super::permits::Gate;
 use super::queue::{Place, Queue};
 use super::scaling::{self, Held, Plan, Terms};
 use super::shares::{Shares, Slots};
@@ -60,6 +61,8 @@ pub(super) struct Pool {
     /// The warm ones: of the newest template first, then longest warm first.
     pub(super) ready: BTreeSet<Turn>,
     pub(super) counts: Counts,
+    /// The leases that wait for a person.
+    pub(super) holds: BTreeSet<LeaseId>,
     pub(super) queue: Queue,
     shares: Shares,
     pub(super) demand: Demand,
@@ -92,6 +95,8 @@ pub(super) struct Pool {
     pub(super) host_drain: Option<Drain>,
     /// Whether the profile has it no more: it takes no work, and goes when nothing is left of it.
     pub(super) removed: bool,
+    /// What the provider that its leases need says, where they need one.
+    pub(super) gate: Option<Gate>,
     /// What kept a wanted start back when it was last tried.
     pub(super) blocked_by: Option<Why>,
 }
@@ -192,6 +197,7 @@ impl Pool {
             instances: BTreeMap::new(),
             ready: BTreeSet::new(),
             counts: Counts::default(),
+            holds: BTreeSet::new(),
             queue: Queue::default(),
             shares: Shares::default(),
             demand: Demand::default(),
@@ -207,6 +213,7 @@ impl Pool {
             own_drain: None,
             host_drain: None,
             removed: false,
+            gate: None,
             blocked_by: None,
         }
     }
@@ -289,8 +296,9 @@ impl Pool {
                     "a warm instance is among the ready ones"
                 );
             }
-            Life::Leased { class, .. } => {
+            Life::Leased { lease, class } => {
                 self.counts.leased -= 1;
+                self.holds.remove(lease);
                 let spec = Arc::clone(&self.spec);
                 let waits = self.queue.len_of(class) > 0;
                 self.shares.give_back(class, Pool::slots(&spec), waits);
@@ -305,7 +313,8 @@ impl Pool {
 
     /// Who is served next of those that wait, if a slot may be lent to anybody.
     pub(super) fn next(&self) -> Option<Place> {
-        self.shares.next(&self.queue, Pool::slots(&self.spec))
+        let open = self.shut().is_none();
+        open.then(|| self.shares.next(&self.queue, Pool::slots(&self.spec))).flatten()
     }
 
     /// The counts of a class.
@@ -343,18 +352,18 @@ impl Pool {
         self.askers().saturating_sub(self.counts.warm + self.counts.starting)
     }
 
-    /// What keeps a request of this class from being served: slots that are held back, or what keeps a start back.
+    /// What keeps a request of this class from being served: slots that are held back, the provider that is needed, or what keeps a start back.
     pub(super) fn obstacle(&self, class: &ClassName) -> Option<Why> {
         let slots = Pool::slots(&self.spec);
         match self.shares.held_back(class, slots) {
             Some((have, held)) => Some(Why::HeldBack { have, held }),
-            None => self.blocked_by.clone(),
+            None => self.shut().or(self.blocked_by.as_ref()).cloned(),
         }
     }
 
     /// Whether a slot may be lent to this class.
     pub(super) fn may_have(&self, class: &ClassName) -> bool {
-        self.shares.held_back(class, Pool::slots(&self.spec)).is_none()
+        self.shut().is_none() && self.shares.held_back(class, Pool::slots(&self.spec)).is_none()
     }
 
     /// How many leases of this class have a slot.
@@ -447,17 +456,19 @@ impl Pool {
     pub(super) fn promised(&self, now: Instant) -> Promised {
         let mut sum = Promised::default();
         for instance in self.instances.values() {
-            let expected = self.expected_of(instance);
-            let share = Share::of(&expected, &instance.memory, instance.exists_since, now);
-            let share = match instance.life {
-                Life::Stopping { .. } => share.stopping(),
-                Life::Starting { .. } | Life::Unseen { .. } | Life::Warm { .. } | Life::Leased { .. } => {
-                    share
-                }
-            };
-            sum.add(share, self.cpu_expected_of(instance), &instance.made);
+            sum.add(self.share_of(instance, now), self.cpu_expected_of(instance), &instance.made);
         }
         sum
+    }
+
+    /// What one of its instances is counted with.
+    pub(super) fn share_of(&self, instance: &Instance, now: Instant) -> Share {
+        let expected = self.expected_of(instance);
+        let share = Share::of(&expected, &instance.memory, instance.exists_since, now);
+        match instance.life {
+            Life::Stopping { .. } => share.stopping(),
+            Life::Starting { .. } | Life::Unseen { .. } | Life::Warm { .. } | Life::Leased { .. } => share,
+        }
     }
 
     /// The drain it is under: the sooner one, where there are two.

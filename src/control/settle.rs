@@ -28,6 +28,7 @@ impl Controller {
         self.watch_telemetry();
         self.watch_disks();
         self.watch_ceilings();
+        self.settle_providers();
         self.serve_all();
         self.plan_stock();
         self.stop_surplus();
@@ -48,9 +49,10 @@ impl Controller {
             Timer::Instance(_, id) => self.fire_instance(id),
             Timer::Lease(id) => self.fire_lease(&id),
             Timer::Watch(call) => self.end_watch(call),
+            Timer::Permit(call) => self.end_permit(call),
             Timer::Forget => self.forget_ended(),
             // These only make sure that somebody looks.
-            Timer::Retry(_) | Timer::Stock(_) | Timer::Telemetry => {}
+            Timer::Retry(_) | Timer::Stock(_) | Timer::Provider(_) | Timer::Telemetry => {}
         }
     }
 
@@ -208,6 +210,7 @@ impl Controller {
             active_at: now,
             deadline: now.after(lease.limits.runtime),
             draining: None,
+            hold: None,
         };
         let due = lease.due();
         let (home, class) = (lease.pool.clone(), lease.class.clone());

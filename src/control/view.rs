@@ -105,7 +105,8 @@ impl Controller {
             outdated: count(pool.instances.keys().filter(|id| pool.is_outdated(**id)).count()),
             removed: pool.removed,
             max_instances: pool.spec.max_instances,
-            classes: self.profile.classes.keys().map(|class| view_class(pool, class)).collect(),
+            holds: self.view_holds(pool),
+            classes: self.view_classes(pool),
             starts: (pool.tally.starts, pool.tally.failed),
             took: pool.tally.took,
             memory: pool.instances.values().filter_map(held).sum(),
@@ -119,6 +120,12 @@ impl Controller {
             blocked_by: pool.blocked_by.clone(),
             seen_at: now,
         }
+    }
+
+    fn view_classes(&self, pool: &Pool) -> Vec<ClassView> {
+        let holds = self.holds_by_class(pool);
+        let of = |class| view_class(pool, class, holds.get(class).copied().unwrap_or(0));
+        self.profile.classes.keys().map(of).collect()
     }
 
     pub(super) fn view_host(&self) -> HostView {
@@ -185,14 +192,16 @@ impl Controller {
                     deadline: *deadline,
                 }
             }
-            State::Executing { instance, granted_at, used, deadline, draining, .. } => {
+            State::Executing { instance, granted_at, used, deadline, draining, hold, .. } => {
                 LeaseState::Executing {
                     instance: *instance,
                     granted_at: *granted_at,
                     used: *used,
-                    idle_deadline: lease.idle_deadline().unwrap_or(*deadline),
+                    idle_deadline: lease.idle_deadline(),
                     deadline: *deadline,
                     draining: *draining,
+                    hold: hold.clone(),
+                    permits: lease.permits.iter().map(|it| (it.provider.clone(), it.asked_at)).collect(),
                 }
             }
             State::Ended { end, at, granted_at } => {
@@ -202,7 +211,7 @@ impl Controller {
     }
 }
 
-fn view_class(pool: &Pool, class: &ClassName) -> ClassView {
+fn view_class(pool: &Pool, class: &ClassName, holds: u32) -> ClassView {
     let its = pool.spec.classes.get(class).copied().unwrap_or_default();
     ClassView {
         class: class.clone(),
@@ -210,6 +219,7 @@ fn view_class(pool: &Pool, class: &ClassName) -> ClassView {
         leased: pool.lent(class),
         guaranteed: its.guaranteed,
         hold_back: its.hold_back,
+        holds,
         tally: pool.tally.classes.get(class).cloned().unwrap_or_default(),
     }
 }

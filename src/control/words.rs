@@ -9,6 +9,7 @@ use super::message::{
     Cancelled, Deadline, DiskOf, End, Exit, Failure, Interruption, LeaseState, Level, Oom, OomLevel,
     Shortage, StartFailure, StopReason, Tier, What, Why,
 };
+use crate::profile::{Change, ProviderName};
 use crate::quantity::{Bytes, Permille, show_duration};
 
 /// The numbers of a limit, in its unit.
@@ -29,6 +30,9 @@ impl Why {
             Why::QueueFull { .. } => "queue_full",
             Why::InstanceHours { .. } => "max_instance_hours",
             Why::TenantLimit { .. } => "tenant_limit",
+            Why::MaxHolds { .. } => "max_holds",
+            Why::TenantHolds { .. } => "tenant_holds",
+            Why::ProviderWaits { .. } | Why::ProviderSpent { .. } => "provider_limit",
             Why::HeldBack { .. } => "held_back",
             Why::WaitExpired { .. } => "wait_expired",
             Why::HostDraining => "host_draining",
@@ -67,6 +71,13 @@ impl Why {
             Why::Cpu { need, have } => of(need.get(), have.get(), "millicores"),
             Why::QueueFull { queued, limit } => of(u64::from(*queued) + 1, u64::from(*limit), "requests"),
             Why::TenantLimit { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "leases"),
+            Why::MaxHolds { have, limit, .. } | Why::TenantHolds { have, limit, .. } => {
+                of(u64::from(*have) + 1, u64::from(*limit), "holds")
+            }
+            Why::ProviderWaits { waiting, limit, .. } => {
+                of(u64::from(*waiting) + 1, u64::from(*limit), "waits")
+            }
+            Why::ProviderSpent { .. } => of(1, 0, "permits"),
             Why::HeldBack { have, held } => of(u64::from(*held) + 1, u64::from(*have), "slots"),
             Why::InstanceHours { used, most, .. } => {
                 of(used.as_secs() / 60 + 1, most.as_secs() / 60, "instance-minutes")
@@ -100,6 +111,12 @@ impl fmt::Display for Why {
             Why::TenantLimit { have, limit } => {
                 write!(f, "the tenant's max_leases is reached: {have} of {limit}, those that wait included")
             }
+            Why::MaxHolds { have, limit, .. } => f.write_str(&all_held("pool", *have, *limit)),
+            Why::TenantHolds { have, limit, .. } => f.write_str(&all_held("tenant", *have, *limit)),
+            Why::ProviderWaits { provider, waiting, limit, .. } => {
+                f.write_str(&crowded(provider, *waiting, *limit))
+            }
+            Why::ProviderSpent { provider, .. } => f.write_str(&spent(provider)),
             Why::HeldBack { have, held } => {
                 write!(f, "{} free, and {held} held back for other classes", many_are(*have, "slot"))
             }
@@ -144,18 +161,11 @@ impl fmt::Display for Why {
                 let [used, most, per, again] = [used, most, per, returns_in].map(|time| show_duration(*time));
                 write!(f, "instances were there for {used} of {most} in {per}, and there is room in {again}")
             }
-            Why::Starts { have, limit } => {
-                write!(f, "max_starts is reached: {have} of {limit} under way")
-            }
+            Why::Starts { have, limit } => write!(f, "max_starts is reached: {have} of {limit} under way"),
             Why::StartPace { have, limit, strain } => f.write_str(&paced(*have, *limit, *strain)),
             Why::UnderPressure { shortage, .. } => write!(f, "the host is short of memory: {shortage}"),
             Why::CpuPressure { stalled, have, limit } => f.write_str(&busy(*stalled, *have, *limit)),
-            Why::Recovering { have, limit } => {
-                write!(
-                    f,
-                    "memory was short lately and stock returns step by step: {have} of {limit} starts under way"
-                )
-            }
+            Why::Recovering { have, limit } => f.write_str(&returning(*have, *limit)),
             Why::Backoff { failures, last, .. } => {
                 write!(f, "{} failed in a row, the last: {last}", many(*failures, "start"))
             }
@@ -184,6 +194,38 @@ fn paced(have: u32, limit: u32, strain: Permille) -> String {
         "no more starts at once than this host has shown to make: {have} of {limit} under way, and the last took {strain} \
          of the time of one alone"
     )
+}
+
+fn all_held(whose: &str, have: u32, limit: u32) -> String {
+    format!("the {whose}'s max_holds is reached: {have} of {limit} wait for a person")
+}
+
+fn crowded(provider: &ProviderName, waiting: u32, limit: u32) -> String {
+    format!("max_waiting of provider {provider} is reached: {waiting} of {limit} permits are waited for")
+}
+
+fn spent(provider: &ProviderName) -> String {
+    format!("provider {provider} takes no further call now: its rate is used up, or it throttles")
+}
+
+fn throttles(provider: &ProviderName, part: Permille, pause: Duration) -> String {
+    let pause = match pause {
+        Duration::ZERO => String::new(),
+        pause => format!(", and nothing for {}", show_duration(pause)),
+    };
+    format!("provider {provider} throttles: {part} of its rate is used{pause}")
+}
+
+fn returning(have: u32, limit: u32) -> String {
+    format!("memory was short lately and stock returns step by step: {have} of {limit} starts under way")
+}
+
+fn not_reloaded(change: &Change) -> String {
+    format!("profile not reloaded, going on with the one there was: {change}: a restart can change it")
+}
+
+fn taking_up(leases: u32, instances: u32) -> String {
+    format!("taking up {} and {} of an earlier daemon", many(leases, "lease"), many(instances, "instance"))
 }
 
 /// Two sizes that differ, so finely that they look it.
@@ -318,6 +360,7 @@ impl End {
             End::Expired(Deadline::FirstUse) => "first_use_timeout",
             End::Expired(Deadline::Idle) => "idle_timeout",
             End::Expired(Deadline::Runtime) => "max_runtime",
+            End::Expired(Deadline::Hold) => "hold",
             End::Interrupted(Interruption::Drain) => "drain",
             End::Interrupted(Interruption::Pressure) => "pressure",
             End::Interrupted(Interruption::HostLost) => "host_lost",
@@ -342,6 +385,7 @@ impl fmt::Display for End {
             End::Expired(Deadline::FirstUse) => write!(f, "nobody used it within first_use_timeout"),
             End::Expired(Deadline::Idle) => write!(f, "nobody used it for idle_timeout"),
             End::Expired(Deadline::Runtime) => write!(f, "it ran for max_runtime"),
+            End::Expired(Deadline::Hold) => write!(f, "it waited for a person, who did not come in time"),
             End::Interrupted(Interruption::Drain) => write!(f, "the window of a drain was over"),
             End::Interrupted(Interruption::Pressure) => write!(f, "the host was short of memory"),
             End::Interrupted(Interruption::HostLost) => write!(f, "the host went down"),
@@ -354,12 +398,16 @@ impl fmt::Display for End {
 }
 
 impl LeaseState {
-    /// The state's name for callers: an executing lease under a drain is `draining`.
+    /// The state's name for callers: a lease under a drain is `draining`, also where it waits for a person.
     pub const fn code(&self) -> &'static str {
         match self {
             LeaseState::Queued { starting: false, .. } => "queued",
             LeaseState::Queued { starting: true, .. } => "starting",
-            LeaseState::Executing { draining: None, .. } => "executing",
+            LeaseState::Executing { draining: None, hold: None, permits, .. } if permits.is_empty() => {
+                "executing"
+            }
+            LeaseState::Executing { draining: None, hold: None, .. } => "waiting_for_provider",
+            LeaseState::Executing { draining: None, hold: Some(_), .. } => "waiting_for_approval",
             LeaseState::Executing { draining: Some(_), .. } => "draining",
             LeaseState::Ended { end, .. } => end.code(),
         }
@@ -446,6 +494,14 @@ impl fmt::Display for What {
             What::InstanceGone => write!(f, "instance is gone"),
             What::LeaseQueued => write!(f, "lease waits"),
             What::LeaseGranted(waited) => write!(f, "lease granted after {}", show_duration(*waited)),
+            What::LeaseHeld(lasting, reason) => {
+                write!(f, "lease waits for a person for {}: {reason}", show_duration(*lasting))
+            }
+            What::LeaseResumed(after) => write!(f, "lease goes on after {}", show_duration(*after)),
+            What::HoldRefused(why) => write!(f, "lease may not wait for a person: {why}"),
+            What::PermitRefused(why) => write!(f, "no permit for the lease: {why}"),
+            What::ProviderThrottled(name, part, pause) => f.write_str(&throttles(name, *part, *pause)),
+            What::ProviderBack(provider) => write!(f, "all of the rate of provider {provider} is used again"),
             What::LeaseEnded(end) => write!(f, "lease {}: {end}", end.code()),
             What::RequestRefused(why) => write!(f, "request refused: {why}"),
             What::DrainBegan(Duration::ZERO) => write!(f, "drain began, interrupts what still runs"),
@@ -457,12 +513,7 @@ impl fmt::Display for What {
             What::ProfileChanged(change) => write!(f, "profile: {change}"),
             What::ProfileReloaded(0) => write!(f, "profile reloaded: nothing has changed"),
             What::ProfileReloaded(count) => write!(f, "profile reloaded: {}", many(*count, "change")),
-            What::ReloadRefused(change) => {
-                write!(
-                    f,
-                    "profile not reloaded, going on with the one there was: {change}: a restart can change it"
-                )
-            }
+            What::ReloadRefused(change) => f.write_str(&not_reloaded(change)),
             What::PoolGone => write!(f, "pool is gone: nothing of it is left"),
             What::EngineBack => write!(f, "the container engine answers"),
             What::EngineLost(why) => {
@@ -493,10 +544,7 @@ impl fmt::Display for What {
                 write!(f, "records cannot be written, lending and starting nothing: {why}")
             }
             What::StoreBack => write!(f, "records can be written"),
-            What::Recovered { leases, instances } => {
-                let (leases, instances) = (many(*leases, "lease"), many(*instances, "instance"));
-                write!(f, "taking up {leases} and {instances} of an earlier daemon")
-            }
+            What::Recovered { leases, instances } => f.write_str(&taking_up(*leases, *instances)),
         }
     }
 }

@@ -23,6 +23,13 @@ fn text(it: &ExplainBody) -> String {
         text += format!("  {name:<9} {value:>7} {unit:<9}  {from}").trim_end();
         text.push('\n');
     }
+    if it.holds > 0 {
+        let (holds, most, kept) = (it.holds, it.max_holds, Bytes::new(it.holds_promised_bytes));
+        text += &format!(
+            "\n  {holds} of the {} lent wait for a person, {most} may; they keep {kept}\n",
+            it.leased
+        );
+    }
     text.push('\n');
     let head = ["LIMIT", ">NEED", ">HAVE", ">SLACK", "KEEPS A START BACK"];
     text += &look::table(&head, &it.limits.iter().map(limit).collect::<Vec<_>>());

@@ -143,6 +143,8 @@ pub(in crate::docker) fn pool(kind: Kind) -> Pool {
         miss_target: Permille::new(50),
         warm: Warm { min: 0, max: 1, max_age: Duration::from_secs(600), keep: Duration::from_secs(600) },
         max_instances: 4,
+        provider: None,
+        holds: crate::profile::Holds::of_slots(4),
         max_instance_hours: None,
         deadlines: Deadlines {
             start_timeout: Duration::from_secs(30),

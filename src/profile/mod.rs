@@ -30,7 +30,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::quantity::{Bytes, MilliCpu, Permille};
+use crate::quantity::{Bytes, MilliCpu, Permille, Rate};
 
 /// A name of something in the profile; cheap to copy around.
 macro_rules! name {
@@ -74,6 +74,11 @@ name! {
     ClassName
 }
 
+name! {
+    /// A provider's name: `[provider.NAME]`, spelled like a pool's.
+    ProviderName
+}
+
 /// One host, as its operator described it and `check` approved it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -84,6 +89,8 @@ pub struct HostProfile {
     pub classes: BTreeMap<ClassName, Class>,
     /// What can be lent; at least one.
     pub pools: BTreeMap<PoolName, Pool>,
+    /// External services with a rate of their own.
+    pub providers: BTreeMap<ProviderName, Provider>,
     /// Limits of tenants, by the tenant's name; `*` stands for all that have none of their own.
     pub tenants: BTreeMap<String, TenantLimits>,
 }
@@ -101,6 +108,22 @@ impl HostProfile {
 pub struct TenantLimits {
     /// Leases at once over all pools, waiting ones included; `None` means as many as it likes.
     pub max_leases: Option<u32>,
+    /// Of them that may wait for a person; `None` means as many as their pools allow.
+    pub max_holds: Option<u32>,
+}
+
+/// An external service with a rate of its own, which the leases of this host share: `[provider.NAME]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Provider {
+    /// How many calls it takes in which time.
+    pub rate: Rate,
+    /// How many of them may come together after a pause; at least 1.
+    pub burst: u32,
+    /// How many permits may be waited for at once; each holds up an instance.
+    pub max_waiting: u32,
+    /// The longest that one may be waited for, and the wait of a caller that does not say.
+    pub max_wait: Duration,
 }
 
 /// What concerns the host as a whole: `[host]`.
@@ -223,6 +246,10 @@ pub struct Pool {
     pub on_pressure: OnPressure,
     /// What each class of the host has of its slots.
     pub classes: BTreeMap<ClassName, PoolClass>,
+    /// How its leases may wait for a person.
+    pub holds: Holds,
+    /// The provider that its leases need to get on.
+    pub provider: Option<ProviderName>,
 }
 
 impl Pool {
@@ -239,6 +266,28 @@ impl Pool {
         let guaranteed = self.classes.get(class).is_some_and(|its| its.guaranteed > 0);
         // Its turn is the first one: one occupancy of a slot of its own, after one of somebody else's.
         guaranteed.then(|| occupancy.saturating_add(occupancy))
+    }
+}
+
+/// How leases of a pool may wait for a person: `hold = { timeout, longest }` and `max_holds`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holds {
+    /// How long a hold lasts whose caller does not say.
+    pub timeout: Duration,
+    /// The longest that one may last.
+    pub longest: Duration,
+    /// How many of its leases may be held at once.
+    pub most: u32,
+}
+
+impl Holds {
+    /// What holds for a pool of so many slots where nothing is written.
+    pub const fn of_slots(slots: u32) -> Holds {
+        // Half of the slots go on working whatever waits.
+        let most = if slots < 2 { 1 } else { slots / 2 };
+        // Somebody is called and comes; within an hour, or not any more today.
+        Holds { timeout: Duration::from_secs(600), longest: Duration::from_secs(3600), most }
     }
 }
 

@@ -82,6 +82,8 @@ pub struct Faults {
     pub full: bool,
     /// The daemon is killed, and another begins a little later.
     pub restarts: bool,
+    /// Calls of a provider that it throttles.
+    pub throttles: u32,
     /// Instances that grow to their limit.
     pub leaks: u32,
     /// Somebody else makes very many processes for a while.
@@ -119,6 +121,7 @@ impl Options {
             reloads: often(1) == 1,
             full: often(1) == 1,
             restarts: often(2) > 0,
+            throttles: often(300),
             leaks: often(300),
             stalls: often(1) == 1,
             crowds: false,
@@ -171,7 +174,8 @@ fn pids(profile: &str) -> u64 {
 /// A host of one to three pools, and just so large that all stock fits and not all that may be asked for.
 /// Where it need not be whole, it may lack a pool.
 fn host(rng: &mut Rng, whole: bool) -> (String, Bytes, MilliCpu) {
-    let mut pools = String::new();
+    let provider = whole || rng.bool();
+    let mut pools = if provider { self::provider(rng) } else { String::new() };
     let (mut memory, mut cpus) = (0, 0);
     for (name, kind) in [("chrome", "browser"), ("python", "sandbox")] {
         if !whole && name == "chrome" && rng.bool() {
@@ -189,12 +193,16 @@ fn host(rng: &mut Rng, whole: bool) -> (String, Bytes, MilliCpu) {
             ("idle_timeout", rng.u64(5..=20)),
             ("max_runtime", rng.u64(20..=60)),
             ("stop_timeout", rng.u64(1..=5)),
+            ("hold.timeout", rng.u64(5..=20)),
+            ("hold.longest", rng.u64(20..=60)),
         ];
         let deadlines: String =
             seconds.iter().map(|(key, value)| format!("{key} = \"{value}s\"\n")).collect();
         let most = min + more + rng.u64(1..=3);
         let expected = if min == more { cpu / 2 } else { cpu };
-        let shares = shares(rng, most);
+        let holds = if rng.bool() { String::new() } else { format!("max_holds = {}\n", rng.u64(0..=2)) };
+        let needs = if provider && rng.bool() { "provider = \"models\"\n" } else { "" };
+        let shares = shares(rng, most) + &holds + needs;
         pools += &format!(
             "[pool.{name}]\nkind = \"{kind}\"\nimage = \"{image}\"\nmemory_expect = \"{expect}MiB\"\n\
              memory_max = \"{}MiB\"\ncpus = \"{}\"\ncpus_expect = \"{}\"\nmax_instances = {}\n\
@@ -209,7 +217,7 @@ fn host(rng: &mut Rng, whole: bool) -> (String, Bytes, MilliCpu) {
         );
     }
     if rng.u32(0..3) == 0 {
-        pools += &format!("[tenant.c]\nmax_leases = {}\n", rng.u64(1..=6));
+        pools += &format!("[tenant.c]\nmax_leases = {}\nmax_holds = {}\n", rng.u64(1..=6), rng.u64(0..=1));
     }
     if rng.u32(0..4) == 0 {
         pools += "[pool.giant]\nkind = \"sandbox\"\nimage = \"i\"\nmemory_max = \"64GiB\"\n\
@@ -233,6 +241,17 @@ fn host(rng: &mut Rng, whole: bool) -> (String, Bytes, MilliCpu) {
         [100, 100, 200][rng.usize(0..3)],
     );
     (host + &classes + &pools, Bytes::mib(total), MilliCpu::new(cores))
+}
+
+/// A provider so slow that some wait for it.
+fn provider(rng: &mut Rng) -> String {
+    format!(
+        "[provider.models]\nrate = \"{}/min\"\nburst = {}\nmax_waiting = {}\nmax_wait = \"{}s\"\n",
+        rng.u64(5..=120),
+        rng.u64(1..=3),
+        rng.u64(1..=3),
+        rng.u64(1..=20),
+    )
 }
 
 /// What one class has of a pool's slots, in some pools; what is held back is no more than it is guaranteed.

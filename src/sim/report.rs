@@ -76,6 +76,11 @@ impl Report {
                 self.count("grants");
                 self.longest_wait = self.longest_wait.max(*waited);
             }
+            What::LeaseHeld(..) => self.count("holds"),
+            What::LeaseResumed(_) => self.count("resumed"),
+            What::HoldRefused(why) | What::PermitRefused(why) => self.limit(why),
+            What::ProviderThrottled(..) => self.count("throttled"),
+            What::ProviderBack(_) => self.count("providers back"),
             What::InstanceStartFailed(_) => self.count("starts failed"),
             What::InstanceStopping(why) => self.count(why.code()),
             What::InstanceStuck(..) => self.count("stops failed"),

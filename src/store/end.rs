@@ -9,6 +9,7 @@ use std::time::Duration;
 use crate::control::message::{
     Cancelled, Deadline, DiskOf, End, Exit, Failure, Interruption, Level, OomLevel, Shortage, Why,
 };
+use crate::profile::ProviderName;
 use crate::quantity::{Bytes, Instant, MilliCpu, Permille};
 
 #[derive(Serialize, Deserialize)]
@@ -64,6 +65,7 @@ enum DeadlineText {
     FirstUse,
     Idle,
     Runtime,
+    Hold,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -145,6 +147,32 @@ enum WhyText {
     TenantLimit {
         have: u32,
         limit: u32,
+    },
+    MaxHolds {
+        have: u32,
+        limit: u32,
+        #[serde(with = "instant")]
+        until: Instant,
+    },
+    TenantHolds {
+        have: u32,
+        limit: u32,
+        #[serde(with = "instant")]
+        until: Instant,
+    },
+    ProviderWaits {
+        #[serde(with = "provider")]
+        provider: ProviderName,
+        waiting: u32,
+        limit: u32,
+        #[serde(with = "instant")]
+        until: Instant,
+    },
+    ProviderSpent {
+        #[serde(with = "provider")]
+        provider: ProviderName,
+        #[serde(with = "instant")]
+        until: Instant,
     },
     HeldBack {
         have: u32,
@@ -242,6 +270,21 @@ mod share_if_known {
 
     pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Option<Permille>, D::Error> {
         Ok(Option::<u32>::deserialize(from)?.map(Permille::new))
+    }
+}
+
+/// A provider as its name.
+mod provider {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::ProviderName;
+
+    pub(super) fn serialize<S: Serializer>(name: &ProviderName, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(name.as_str())
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<ProviderName, D::Error> {
+        Ok(ProviderName::new(String::deserialize(from)?))
     }
 }
 

@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::clock::Moment;
 use super::end::EndText;
 use crate::control::message::{
-    DrainRecord, End, EnvelopeRecord, InstanceId, InstanceRecord, InstanceRecordState, LeaseId, LeaseRecord,
-    LeaseRecordState, LimitsRecord, Made, PeakWeight, Process, Scope, TaskId, TaskRecord, Tenant,
+    DrainRecord, End, EnvelopeRecord, Hold, InstanceId, InstanceRecord, InstanceRecordState, LeaseId,
+    LeaseRecord, LeaseRecordState, LimitsRecord, Made, PeakWeight, Process, Scope, TaskId, TaskRecord,
+    Tenant,
 };
 use crate::profile::{ClassName, Kind, OnPressure, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
@@ -76,6 +77,8 @@ enum StateText {
         granted_ns: u64,
         used: bool,
         deadline_ns: u64,
+        #[serde(default)]
+        hold: Option<HoldText>,
     },
     Ended {
         #[serde(with = "EndText")]
@@ -83,6 +86,14 @@ enum StateText {
         at_ns: u64,
         granted_ns: Option<u64>,
     },
+}
+
+/// A lease that waits for a person.
+#[derive(Debug, Serialize, Deserialize)]
+struct HoldText {
+    since_ns: u64,
+    until_ns: u64,
+    reason: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -151,8 +162,8 @@ pub(super) fn lease_columns(record: &LeaseRecord) -> LeaseColumns {
         LeaseRecordState::Queued { .. } => {
             LeaseColumns { state: "queued", reason: None, instance: None, ended: false }
         }
-        LeaseRecordState::Executing { instance, .. } => LeaseColumns {
-            state: "executing",
+        LeaseRecordState::Executing { instance, hold, .. } => LeaseColumns {
+            state: if hold.is_some() { "waiting_for_approval" } else { "executing" },
             reason: None,
             instance: Some(instance.to_string()),
             ended: false,
@@ -209,12 +220,15 @@ impl LeaseText {
                 arrival: *arrival,
                 deadline_ns: deadline.as_nanos(),
             },
-            LeaseRecordState::Executing { instance, granted_at, used, deadline } => StateText::Executing {
-                instance: instance.to_string(),
-                granted_ns: granted_at.as_nanos(),
-                used: *used,
-                deadline_ns: deadline.as_nanos(),
-            },
+            LeaseRecordState::Executing { instance, granted_at, used, deadline, hold } => {
+                StateText::Executing {
+                    instance: instance.to_string(),
+                    granted_ns: granted_at.as_nanos(),
+                    used: *used,
+                    deadline_ns: deadline.as_nanos(),
+                    hold: hold.as_ref().map(HoldText::of),
+                }
+            }
             LeaseRecordState::Ended { end, at, granted_at } => StateText::Ended {
                 end: end.clone(),
                 at_ns: at.as_nanos(),
@@ -243,12 +257,19 @@ impl LeaseText {
             StateText::Queued { promised_ns, arrival, deadline_ns } => {
                 LeaseRecordState::Queued { promised: time(promised_ns), arrival, deadline: time(deadline_ns) }
             }
-            StateText::Executing { instance, granted_ns, used, deadline_ns } => LeaseRecordState::Executing {
-                instance: instance.parse().ok()?,
-                granted_at: time(granted_ns),
-                used,
-                deadline: time(deadline_ns),
-            },
+            StateText::Executing { instance, granted_ns, used, deadline_ns, hold } => {
+                LeaseRecordState::Executing {
+                    instance: instance.parse().ok()?,
+                    granted_at: time(granted_ns),
+                    used,
+                    deadline: time(deadline_ns),
+                    hold: hold.map(|hold| Hold {
+                        since: time(hold.since_ns),
+                        until: time(hold.until_ns),
+                        reason: hold.reason.into(),
+                    }),
+                }
+            }
             StateText::Ended { end, at_ns, granted_ns } => {
                 LeaseRecordState::Ended { end, at: time(at_ns), granted_at: granted_ns.map(time) }
             }
@@ -270,6 +291,13 @@ impl LeaseText {
             },
             state,
         })
+    }
+}
+
+impl HoldText {
+    fn of(hold: &Hold) -> HoldText {
+        let Hold { since, until, reason } = hold;
+        HoldText { since_ns: since.as_nanos(), until_ns: until.as_nanos(), reason: reason.to_string() }
     }
 }
 

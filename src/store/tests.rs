@@ -9,11 +9,11 @@ use tempfile::TempDir;
 use super::clock::Moment;
 use super::{Batch, Entry, Outcome, Store, StoreError, Writer};
 use crate::control::message::{
-    Cancelled, Deadline, DiskOf, DrainRecord, End, EnvelopeRecord, Exit, Failure, InstanceId, InstanceRecord,
-    InstanceRecordState, Interruption, LeaseId, LeaseRecord, LeaseRecordState, LimitsRecord, Made, OomLevel,
-    PeakWeight, Process, Record, Scope, TaskId, TaskRecord, Tenant, Why,
+    Cancelled, Deadline, DiskOf, DrainRecord, End, EnvelopeRecord, Exit, Failure, Hold, InstanceId,
+    InstanceRecord, InstanceRecordState, Interruption, LeaseId, LeaseRecord, LeaseRecordState, LimitsRecord,
+    Made, OomLevel, PeakWeight, Process, Record, Scope, TaskId, TaskRecord, Tenant, Why,
 };
-use crate::profile::{ClassName, Kind, OnPressure, PoolName};
+use crate::profile::{ClassName, Kind, OnPressure, PoolName, ProviderName};
 use crate::quantity::{Bytes, Instant, MilliCpu, Permille};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -98,6 +98,10 @@ fn ends() -> Vec<End> {
         Why::MaxInstances { have: 3, limit },
         Why::InstanceHours { used: SECOND, most: SECOND, per: SECOND, returns_in: SECOND },
         Why::TenantLimit { have: 3, limit },
+        Why::MaxHolds { have: 3, limit, until: at(9) },
+        Why::TenantHolds { have: 3, limit, until: at(9) },
+        Why::ProviderWaits { provider: ProviderName::new("models"), waiting: 3, limit, until: at(9) },
+        Why::ProviderSpent { provider: ProviderName::new("models"), until: at(9) },
         Why::HeldBack { have: 1, held: 1 },
         Why::Starts { have: 3, limit },
         Why::StartPace { have: 3, limit, strain: Permille::new(2500) },
@@ -122,6 +126,7 @@ fn ends() -> Vec<End> {
         End::Expired(Deadline::FirstUse),
         End::Expired(Deadline::Idle),
         End::Expired(Deadline::Runtime),
+        End::Expired(Deadline::Hold),
         End::Interrupted(Interruption::Drain),
         End::Interrupted(Interruption::HostLost),
         End::Interrupted(Interruption::PoolRemoved),
@@ -137,21 +142,26 @@ fn batch(records: impl IntoIterator<Item = Record>) -> Batch {
     (1..).zip(records).map(entry).collect()
 }
 
+/// A lease in each state but the last.
+fn live() -> Vec<LeaseRecord> {
+    let executing = |count, hold| LeaseRecordState::Executing {
+        instance: InstanceId { run: 5, count },
+        granted_at: at(3),
+        used: true,
+        deadline: at(99),
+        hold,
+    };
+    vec![
+        lease("queued", LeaseRecordState::Queued { promised: at(3), arrival: 4, deadline: at(5) }),
+        lease("executing", executing(9, None)),
+        lease("held", executing(10, Some(Hold { since: at(4), until: at(44), reason: "log in".into() }))),
+    ]
+}
+
 #[test]
 fn what_is_written_is_read_again() {
     let folder = TempDir::new().unwrap();
-    let mut leases = vec![
-        lease("queued", LeaseRecordState::Queued { promised: at(3), arrival: 4, deadline: at(5) }),
-        lease(
-            "executing",
-            LeaseRecordState::Executing {
-                instance: InstanceId { run: 5, count: 9 },
-                granted_at: at(3),
-                used: true,
-                deadline: at(99),
-            },
-        ),
-    ];
+    let mut leases = live();
     for (count, end) in ends().into_iter().enumerate() {
         let state = LeaseRecordState::Ended { end, at: at(7), granted_at: (count % 2 == 0).then(|| at(6)) };
         leases.push(lease(&format!("ended-{count:02}"), state));
@@ -217,6 +227,7 @@ fn a_lease_that_does_not_read_takes_what_it_may_have_had_with_it() {
             granted_at: at(3),
             used: true,
             deadline: at(9),
+            hold: None,
         };
         let lease = Record::Lease(Box::new(lease("lent", state)));
         let instances = [1, 2].map(|count| Record::Instance(instance(count, warm)));
@@ -307,11 +318,11 @@ fn the_words_of_a_version_are_these() {
     completed, failed, cancelled, expired, interrupted, refused
     died, vanished, overran, out_of_memory
     by_caller or caller_gone
-    first_use, idle, runtime
+    first_use, idle, runtime, hold
     drain, host_lost, pool_removed, pressure
-    queue_full, wait_expired, host_draining, pool_draining, pool_removed, never_fits, memory_promised, memory_available, cpu, pids, disk, inodes, max_instances, instance_hours, tenant_limit, held_back, starts, backoff, no_telemetry, engine_unreachable, not_recorded, under_pressure, cpu_pressure, recovering, start_pace
+    queue_full, wait_expired, host_draining, pool_draining, pool_removed, never_fits, memory_promised, memory_available, cpu, pids, disk, inodes, max_instances, instance_hours, tenant_limit, max_holds, tenant_holds, provider_waits, provider_spent, held_back, starts, backoff, no_telemetry, engine_unreachable, not_recorded, under_pressure, cpu_pressure, recovering, start_pace
     ");
-    assert_eq!(super::file::MIGRATIONS.len(), 4);
+    assert_eq!(super::file::MIGRATIONS.len(), 5);
 }
 
 /// The file's pages but the first are overwritten, and nothing of them is in memory.

@@ -107,11 +107,34 @@ messages! {
     /// A lease was granted.
     LEASE_GRANTED = "e1b22a2d3d9f1be445b6ccd166e36dc8", "A lease of pool @STOKER_POOL@ was granted",
         "Tenant @STOKER_TENANT@ has instance @STOKER_INSTANCE@ for itself, @STOKER_WAITED_MS@ ms after asking.";
+    /// A lease waits for a person.
+    LEASE_HELD = "18c3c13e66d4414b9fd06a8f83623fb6", "A lease of pool @STOKER_POOL@ waits for a person",
+        "Its caller said what for: see the message. It keeps its instance and its memory, and is not idle. It ends\n\
+         after @STOKER_TOOK_MS@ ms unless `stokerctl resume @STOKER_LEASE@` comes before.";
+    /// A lease goes on.
+    LEASE_RESUMED = "838b4ac3b63f430385cba71e04cefa5d", "A lease of pool @STOKER_POOL@ goes on",
+        "A person has done what it waited for, after @STOKER_WAITED_MS@ ms. Its idle time begins anew.";
+    /// A lease may not wait for a person.
+    HOLD_REFUSED = "b5a20133f5ce4b3dac0e9e39c792031a", "A lease of pool @STOKER_POOL@ may not wait for a person",
+        "As many leases as may are waiting for one: the limit is `@STOKER_REASON@`, and @STOKER_HAVE@ may be. The\n\
+         lease goes on as before. `max_holds` is a key of the pool, and one of the tenant.";
+    /// A lease gets no permit.
+    PERMIT_REFUSED = "295019322d024d0498c00a94bb394780", "A lease of pool @STOKER_POOL@ may not call its provider now",
+        "The provider's rate is used up, it throttles, or as many permits as may are waited for (`max_waiting`). The\n\
+         caller was told when to ask again. `stokerctl providers` shows how each provider stands.";
+    /// A provider throttles.
+    PROVIDER_THROTTLED = "786b2a3360b34246a61aa2b848d3a5bc", "A provider throttles, and is called less",
+        "A caller reported it. Half of the rate used before is used now, and nothing for as long as the provider\n\
+         asked for, up to ten minutes; where it is not reported again all of it is back within three minutes of\n\
+         that. More workers would make it worse. Where this comes again and again, lower its `rate` or `burst`.";
+    /// A provider has its rate again.
+    PROVIDER_BACK = "d0d35786944c48c2ba6c2c24de632a7b", "All of a provider's rate is used again",
+        "It has not throttled for a while.";
     /// A lease ended.
     LEASE_ENDED = "bad2407b0e3fe606bc99aacfcb5571d1", "A lease of pool @STOKER_POOL@ ended: @STOKER_STATE@",
         "The reason is `@STOKER_REASON@`. Its story is `stokerctl logs @STOKER_LEASE@`. Where leases end by\n\
-         `first_use_timeout`, `idle_timeout` or `max_runtime` and should not, those keys of the pool are\n\
-         too short, or the caller does not release what it has done with.";
+         `first_use_timeout`, `idle_timeout`, `max_runtime` or `hold` and should not, those keys of the pool\n\
+         are too short, or the caller does not release what it has done with.";
     /// A request was refused.
     REQUEST_REFUSED = "c0f295fa4c14e0c8f813a20494752655", "A request for pool @STOKER_POOL@ was refused: @STOKER_REASON@",
         "The limit `@STOKER_REASON@` kept it from being granted or queued; its caller was told so, with the\n\
@@ -229,6 +252,12 @@ pub fn of(what: &What) -> &'static Message {
         What::InstanceGone => &INSTANCE_GONE,
         What::LeaseQueued => &LEASE_QUEUED,
         What::LeaseGranted(_) => &LEASE_GRANTED,
+        What::LeaseHeld(..) => &LEASE_HELD,
+        What::LeaseResumed(_) => &LEASE_RESUMED,
+        What::HoldRefused(_) => &HOLD_REFUSED,
+        What::PermitRefused(_) => &PERMIT_REFUSED,
+        What::ProviderThrottled(..) => &PROVIDER_THROTTLED,
+        What::ProviderBack(_) => &PROVIDER_BACK,
         What::LeaseEnded(_) => &LEASE_ENDED,
         What::RequestRefused(_) => &REQUEST_REFUSED,
         What::DrainBegan(_) => &DRAIN_BEGAN,

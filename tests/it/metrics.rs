@@ -100,7 +100,8 @@ async fn what_happened_is_counted_and_labels_are_names_of_the_profile() {
         let sample = format!("stoker_disk_free_bytes{{disk=\"{disk}\"}}");
         assert!(value("stoker_disk_free_bytes", &sample).is_some_and(|bytes| bytes > 1e6), "{disk}");
     }
-    let known = ["after", "class", "disk", "le", "limit", "pool", "resource", "state"].map(String::from);
+    let known =
+        ["after", "class", "disk", "le", "limit", "pool", "provider", "resource", "state"].map(String::from);
     assert!(labels(&families).is_subset(&known.into()), "{:?}", labels(&families));
     for (name, family) in families.iter().filter(|(_, family)| family.kind == "histogram") {
         let buckets = |(sample, count): (&String, &f64)| sample.contains("_bucket").then_some(*count);

@@ -12,7 +12,7 @@ use stoker::sim::{Options, Report, run};
 const SEEDS: u64 = 200;
 
 /// Each end of a lease and each limit occurs over the seeds: a run that never meets one proves nothing of it.
-const ENDS: [&str; 16] = [
+const ENDS: [&str; 17] = [
     "out_of_memory",
     "released",
     "died",
@@ -23,6 +23,7 @@ const ENDS: [&str; 16] = [
     "first_use_timeout",
     "idle_timeout",
     "max_runtime",
+    "hold",
     "drain",
     "pressure",
     "wait_expired",
@@ -30,9 +31,12 @@ const ENDS: [&str; 16] = [
     "pool_draining",
     "pool_removed",
 ];
-const LIMITS: [&str; 20] = [
+const LIMITS: [&str; 23] = [
     "queue_full",
     "tenant_limit",
+    "max_holds",
+    "tenant_holds",
+    "provider_limit",
     "held_back",
     "wait_expired",
     "host_draining",
@@ -53,7 +57,7 @@ const LIMITS: [&str; 20] = [
     "not_recorded",
 ];
 /// What else has to happen for the faults to have been met.
-const OTHERS: [&str; 41] = [
+const OTHERS: [&str; 47] = [
     "kills for want of memory",
     "tasks asked for again",
     "tasks confused",
@@ -77,6 +81,12 @@ const OTHERS: [&str; 41] = [
     "aged",
     "surplus",
     "callers crashed",
+    "holds",
+    "resumed",
+    "permits",
+    "permits waited for",
+    "throttled",
+    "providers back",
     "grants undelivered",
     "tight",
     "critical",

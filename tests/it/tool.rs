@@ -109,18 +109,21 @@ async fn how_one_thing_looks() {
           oldest_wait: <time>
           outdated: 0
          max_instances: 1
+          holds: 0
+          max_holds: 1
+        holds_promised: <size>
           memory: <size>
           unmeasured: 0
           envelope: <size>
         envelope_lives: 0
          memory_expect: <size>
-           cpus_millis: 100
+          cpus_millis: 100
           promised: <size>
           blocked_by: max_instances is reached: 1 of 1, those being stopped included
 
-        CLASS  WAITING  LEASED  GUARANTEED  HOLD BACK  ASKED  RETRIED  GRANTED  WAITED  REFUSED  LEFT  ENDED  WAIT P50  WAIT P95
-        batch  0  0  0  0  0  0  0  0  0
-        interactive  1  1  0  0  2  0  1  0  0  <time>  <time>
+        CLASS  WAITING  LEASED  GUARANTEED  HOLD BACK  HOLDS  ASKED  RETRIED  GRANTED  WAITED  REFUSED  LEFT  ENDED  WAIT P50  WAIT P95
+        batch  0  0  0  0  0  0  0  0  0  0
+        interactive  1  1  0  0  0  2  0  1  0  0  <time>  <time>
         "#);
         insta::assert_snapshot!(lease.whole(), @r#"
           id: <lease>
@@ -286,26 +289,29 @@ fn how_the_help_looks() {
     Usage: stokerctl [OPTIONS] <COMMAND>
 
     Commands:
-      status    The host, its pools and the leases that live
-      ready     Whether every pool has its smallest stock
-      acquire   Lend an instance; prints the lease's name
-      release   Give leases back: their instances are destroyed
-      cancel    Take leases back, whether they wait or execute
-      renew     Let a lease live at least so long from now
-      leases    All leases, ended ones of the last ten minutes included
-      pools     All pools
-      explain   Why a pool has what it has: demand and stock in numbers, and what bounds its next start
-      show      Everything about one lease or one pool
-      exec      Run a command in a lease's instance, and end with its exit code
-      forward   Reach a port of a lease's instance at a local address, until Ctrl-C or the lease's end
-      logs      What the journal has of a lease, a pool or an instance (journalctl)
-      drain     Take no new work, let running leases end within a window, then reclaim
-      undrain   Take work again
-      reload    Have stokerd read its profile anew; shows what has changed
-      reap      End what is past its deadline while stokerd is down; says nothing where nothing is
-      simulate  Try a host profile with a workload, in virtual time and without a daemon
-      profile   Host profiles
-      help      Print this message or the help of the given subcommand(s)
+      status     The host, its pools and the leases that live
+      ready      Whether every pool has its smallest stock
+      acquire    Lend an instance; prints the lease's name
+      release    Give leases back: their instances are destroyed
+      cancel     Take leases back, whether they wait or execute
+      renew      Let a lease live at least so long from now
+      hold       Let a lease wait for a person: it keeps its instance, and is not idle
+      resume     Let a lease go on that waited for a person
+      leases     All leases, ended ones of the last ten minutes included
+      pools      All pools
+      providers  All external providers: their rates, what of them is used, and who waits
+      explain    Why a pool has what it has: demand and stock in numbers, and what bounds its next start
+      show       Everything about one lease or one pool
+      exec       Run a command in a lease's instance, and end with its exit code
+      forward    Reach a port of a lease's instance at a local address, until Ctrl-C or the lease's end
+      logs       What the journal has of a lease, a pool or an instance (journalctl)
+      drain      Take no new work, let running leases end within a window, then reclaim
+      undrain    Take work again
+      reload     Have stokerd read its profile anew; shows what has changed
+      reap       End what is past its deadline while stokerd is down; says nothing where nothing is
+      simulate   Try a host profile with a workload, in virtual time and without a daemon
+      profile    Host profiles
+      help       Print this message or the help of the given subcommand(s)
 
     Options:
           --socket <PATH>  Where stokerd serves [env: STOKER_SOCKET=] [default: /run/stoker.sock]

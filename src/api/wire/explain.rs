@@ -59,6 +59,15 @@ pub struct ExplainBody {
     pub leased: u32,
     /// Instances being stopped.
     pub stopping: u32,
+    /// Leases that wait for a person, each with its slot.
+    #[serde(default)]
+    pub holds: u32,
+    /// How many may.
+    #[serde(default)]
+    pub max_holds: u32,
+    /// What their instances are counted with.
+    #[serde(default)]
+    pub holds_promised_bytes: u64,
     /// Starts that are wanted beside those under way.
     pub start: u32,
     /// Warm ones that are too many.
@@ -134,6 +143,9 @@ impl From<&ExplainView> for ExplainBody {
             starting: view.starting,
             leased: view.leased,
             stopping: view.stopping,
+            holds: view.holds.leases,
+            max_holds: view.holds.limit,
+            holds_promised_bytes: view.holds.promised.get(),
             start: view.start,
             stop: view.stop,
             limits: view.limits.iter().map(LimitRowBody::from).collect(),

@@ -1,9 +1,11 @@
 //! Transitions, for the journal: what happened to what, and why.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Ceilings, End, InstanceId, LeaseId, Level, Oom, Shortage, StartFailure, Tenant, Victim, Why};
-use crate::profile::{Change, PoolName};
+use crate::profile::{Change, PoolName, ProviderName};
+use crate::quantity::Permille;
 
 /// A transition, for the journal: what happened to what, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -43,6 +45,18 @@ pub enum What {
     LeaseQueued,
     /// A request was granted after waiting this long.
     LeaseGranted(Duration),
+    /// A lease waits for a person, so long at most, for this reason.
+    LeaseHeld(Duration, Arc<str>),
+    /// A person has done what a lease waited for, after this long.
+    LeaseResumed(Duration),
+    /// A lease may not wait for a person.
+    HoldRefused(Why),
+    /// A lease gets no permit to call its provider.
+    PermitRefused(Why),
+    /// A provider throttled: so much of its rate is used now, and nothing for so long.
+    ProviderThrottled(ProviderName, Permille, Duration),
+    /// All of a provider's rate is used again.
+    ProviderBack(ProviderName),
     /// A lease ended.
     LeaseEnded(End),
     /// A request was refused at once, without a lease.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::{End, InstanceId, LeaseId, Scope, TaskId, Tenant};
+use super::{End, Hold, InstanceId, LeaseId, Scope, TaskId, Tenant};
 use crate::profile::{ClassName, Kind, OnPressure, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
 
@@ -116,6 +116,8 @@ pub enum LeaseRecordState {
         used: bool,
         /// When it ends in any case.
         deadline: Instant,
+        /// What it waits for, where it waits for a person.
+        hold: Option<Hold>,
     },
     /// Is over.
     Ended {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::{
-    CeilingsView, ClassTally, Disk, Engine, Exit, Histogram, HostCpu, HostMemory, HostPids, InstanceId,
-    LeaseId, OomLevel, Pressure, PressureView, SliceMemory, TaskId, Tenant, Why,
+    CeilingsView, ClassTally, Disk, Engine, Exit, Histogram, Hold, HoldsView, HostCpu, HostMemory, HostPids,
+    InstanceId, LeaseId, OomLevel, Pressure, PressureView, SliceMemory, TaskId, Tenant, Why,
 };
-use crate::profile::{ClassName, Kind, PoolName};
+use crate::profile::{ClassName, Kind, PoolName, ProviderName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
 
 /// A lease as callers see it.
@@ -56,12 +56,16 @@ pub enum LeaseState {
         granted_at: Instant,
         /// Whether the caller has used it at all.
         used: bool,
-        /// When it ends for want of activity (or of a first use).
-        idle_deadline: Instant,
+        /// When it ends for want of activity (or of a first use); never while it waits for a person.
+        idle_deadline: Option<Instant>,
         /// When it ends in any case.
         deadline: Instant,
         /// When a drain ends it, where one is under way: callers see `draining`.
         draining: Option<Instant>,
+        /// What it waits for, where it waits for a person: callers see `waiting_for_approval`.
+        hold: Option<Hold>,
+        /// The providers that it waits for permits of, with since when: callers see `waiting_for_provider`.
+        permits: Vec<(ProviderName, Instant)>,
     },
     /// It ended.
     Ended {
@@ -122,6 +126,8 @@ pub enum Deadline {
     Idle,
     /// `max_runtime`.
     Runtime,
+    /// A hold's own.
+    Hold,
 }
 
 /// What interrupts a lease.
@@ -168,6 +174,8 @@ pub struct PoolView {
     pub removed: bool,
     /// `max_instances`.
     pub max_instances: u32,
+    /// Its leases that wait for a person.
+    pub holds: HoldsView,
     /// Its classes.
     pub classes: Vec<ClassView>,
     /// Starts that were ordered since the daemon began, and how many of them failed.
@@ -209,6 +217,8 @@ pub struct ClassView {
     pub guaranteed: u32,
     /// Slots that are lent to no other class.
     pub hold_back: u32,
+    /// How many of those that have a slot wait for a person.
+    pub holds: u32,
     /// What has happened since the daemon began.
     pub tally: ClassTally,
 }

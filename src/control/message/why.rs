@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{DiskOf, InstanceId, LeaseId, LeaseView, Shortage, TaskId};
-use crate::profile::{Change, ClassName, PoolName};
+use crate::profile::{Change, ClassName, PoolName, ProviderName};
 use crate::quantity::{Bytes, Instant, MilliCpu, Permille};
 
 /// Admission's answer to a request or a start.
@@ -121,6 +121,42 @@ pub enum Why {
         /// Its `max_leases`.
         limit: u32,
     },
+    /// As many leases of the pool wait for a person as may.
+    MaxHolds {
+        /// How many do.
+        have: u32,
+        /// The pool's `max_holds`.
+        limit: u32,
+        /// When the next of them ends, at the latest.
+        until: Instant,
+    },
+    /// As many leases of the tenant wait for a person as may.
+    TenantHolds {
+        /// How many do.
+        have: u32,
+        /// The tenant's `max_holds`.
+        limit: u32,
+        /// When the next of them ends, at the latest.
+        until: Instant,
+    },
+    /// As many permits of a provider are waited for as may be.
+    ProviderWaits {
+        /// Which.
+        provider: ProviderName,
+        /// How many are.
+        waiting: u32,
+        /// Its `max_waiting`.
+        limit: u32,
+        /// When the next of them is given.
+        until: Instant,
+    },
+    /// A provider has no permit now: its rate is used up, or it throttles.
+    ProviderSpent {
+        /// Which.
+        provider: ProviderName,
+        /// When the next one is there, at the earliest.
+        until: Instant,
+    },
     /// What is free is held back for other classes.
     HeldBack {
         /// Slots that are free.
@@ -204,6 +240,8 @@ pub enum Refusal {
     NoSuchPool(PoolName, Vec<PoolName>),
     /// The pool's host has no such class; the ones there are.
     NoSuchClass(ClassName, Vec<ClassName>),
+    /// There is no such provider; the ones there are.
+    NoSuchProvider(ProviderName, Vec<ProviderName>),
     /// There is no such lease, or none any more.
     NoSuchLease(LeaseId),
     /// This task was asked for with other wishes; its last lease, where there was one.

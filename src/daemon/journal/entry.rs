@@ -124,6 +124,12 @@ fn is_trouble(what: &What) -> bool {
         | What::InstanceGone
         | What::LeaseQueued
         | What::LeaseGranted(_)
+        | What::LeaseHeld(..)
+        | What::LeaseResumed(_)
+        | What::HoldRefused(_)
+        | What::PermitRefused(_)
+        | What::ProviderThrottled(..)
+        | What::ProviderBack(_)
         | What::LeaseEnded(_)
         | What::RequestRefused(_)
         | What::DrainBegan(_)
@@ -154,6 +160,12 @@ fn state_and_reason(what: &What) -> (&'static str, Option<&'static str>) {
         What::InstanceGone => ("gone", None),
         What::LeaseQueued => ("queued", None),
         What::LeaseGranted(_) => ("executing", None),
+        What::LeaseHeld(..) => ("waiting_for_approval", None),
+        What::LeaseResumed(_) => ("executing", Some("resumed")),
+        What::HoldRefused(why) => ("executing", Some(why.code())),
+        What::PermitRefused(why) => ("executing", Some(why.code())),
+        What::ProviderThrottled(..) => ("provider_throttled", None),
+        What::ProviderBack(_) => ("provider_whole", None),
         What::LeaseEnded(end) => (end.code(), Some(end.reason())),
         What::RequestRefused(why) => ("refused", Some(why.code())),
         What::DrainBegan(_) => ("draining", None),
@@ -208,9 +220,13 @@ impl Numbers {
                 Numbers { count: Some(oom.processes), held: oom.held.map(Bytes::get), ..none }
             }
             What::ProfileReloaded(changes) => Numbers { count: Some(u64::from(*changes)), ..none },
-            What::RequestRefused(why) | What::LeaseEnded(End::Refused(why)) | What::DiskLow(why) => {
-                Numbers::of_limit(why)
-            }
+            What::LeaseHeld(lasting, _) => Numbers { took: Some(*lasting), ..none },
+            What::LeaseResumed(after) => Numbers { waited: Some(*after), ..none },
+            What::RequestRefused(why)
+            | What::HoldRefused(why)
+            | What::PermitRefused(why)
+            | What::DiskLow(why)
+            | What::LeaseEnded(End::Refused(why)) => Numbers::of_limit(why),
             What::LeaseEnded(End::Failed(Failure::Died(Exit { code })))
             | What::InstanceStartFailed(
                 StartFailure::Died(Exit { code }) | StartFailure::DiedYoung(Exit { code }),
@@ -242,6 +258,8 @@ impl Numbers {
             | What::StoreBack
             | What::Recovered { .. }
             | What::TelemetryBack
+            | What::ProviderThrottled(..)
+            | What::ProviderBack(_)
             | What::DiskRoom
             | What::CeilingsStand(_)
             | What::CeilingsRefused(_) => none,

@@ -1,6 +1,6 @@
 //! What is said over and over is said once in a while, with how often it was.
 //!
-//! Only what anybody can cause as often as he likes is held back: refusals, failed starts, and the coming and going of
+//! Only what anybody can cause as often as he likes is held back: refusals, failed starts, throttling, and the coming and going of
 //! the engine, of measurements, of room on disks, of the store, of pressure and of ceilings. Every transition of a lease or an instance is an
 //! entry of its own, always.
 
@@ -80,6 +80,10 @@ fn kind(event: &Event) -> Option<Kind> {
     let of = |what, reason| Some((what, reason, event.pool.clone(), event.tenant.clone()));
     match &event.what {
         What::RequestRefused(why) => of("refused", why.code()),
+        What::HoldRefused(why) => of("hold_refused", why.code()),
+        What::PermitRefused(why) => of("permit_refused", why.code()),
+        What::ProviderThrottled(..) => of("provider_throttled", ""),
+        What::ProviderBack(_) => of("provider_whole", ""),
         What::InstanceStartFailed(_) => of("start_failed", ""),
         What::OutOfMemory(oom) => of("out_of_memory", oom.level.code()),
         What::EngineLost(_) => of("engine", ""),
@@ -101,6 +105,8 @@ fn kind(event: &Event) -> Option<Kind> {
         | What::InstanceGone
         | What::LeaseQueued
         | What::LeaseGranted(_)
+        | What::LeaseHeld(..)
+        | What::LeaseResumed(_)
         | What::LeaseEnded(_)
         | What::DrainBegan(_)
         | What::Drained

@@ -25,7 +25,9 @@ use crate::profile::check::pool::Written;
 use crate::profile::effective::Effective;
 use crate::profile::mistake::{Mistake, Place, Source, Wrong};
 use crate::profile::tree::{Tree, quote};
-use crate::profile::{Amount, Class, ClassName, Host, HostProfile, Mistakes, PoolName, TenantLimits};
+use crate::profile::{
+    Amount, Class, ClassName, Host, HostProfile, Mistakes, PoolName, Provider, ProviderName, TenantLimits,
+};
 use crate::quantity::{Bytes, MilliCpu, Permille};
 
 /// The largest file that is read as a profile. As many pools as allowed, with every key and its
@@ -37,6 +39,9 @@ const MOST_POOLS: usize = 64;
 
 /// Most classes of a host. Each is another queue in each pool.
 const MOST_CLASSES: usize = 32;
+
+/// Most providers of a host. Each is listed by every scrape.
+const MOST_PROVIDERS: usize = 64;
 
 /// Most tenants with limits of their own.
 const MOST_TENANTS: usize = 1024;
@@ -126,6 +131,9 @@ fn profile(tree: &Tree, notes: &Notes) -> Option<HostProfile> {
     let class_tables = root.section("class", "[class.interactive]");
     let class_names = class_names(class_tables.as_ref());
     let classes = classes(class_tables);
+    let provider_tables = root.section("provider", "[provider.models]");
+    let names = Names { classes: class_names, providers: names_of(provider_tables.as_ref()) };
+    let providers = providers(provider_tables);
     let tenants = tenants(root.section("tenant", "[tenant.alice]"));
     let pool_tables = root.section("pool", "[pool.chromium]");
     // A pool section that is no table at all was noted as such.
@@ -141,7 +149,7 @@ fn profile(tree: &Tree, notes: &Notes) -> Option<HostProfile> {
         limit_count(&tables, MOST_POOLS, "pools");
         for (name, fields) in tables.sections("[pool.chromium]") {
             tables.name_is_right(name, table_name);
-            match pool::pool(fields, &class_names) {
+            match pool::pool(fields, &names) {
                 Written::Pool(pool) => drop(pools.insert(PoolName::new(name), *pool)),
                 Written::Disabled => disabled += 1,
                 Written::Incomplete => complete = false,
@@ -152,7 +160,8 @@ fn profile(tree: &Tree, notes: &Notes) -> Option<HostProfile> {
             tables.note(Wrong::new(wrong));
         }
     }
-    complete.then_some(HostProfile { host, classes, pools, tenants })
+    let providers = providers.filter(|_| complete)?;
+    Some(HostProfile { host, classes, pools, providers, tenants })
 }
 
 fn host(fields: Option<Fields<'_>>) -> Host {
@@ -197,6 +206,45 @@ fn host(fields: Option<Fields<'_>>) -> Host {
         host.finish();
     }
     Host { name, reserve_memory, reserve_cpu, reserve_pids, floor, disk_floor, cpu_overcommit, max_starts }
+}
+
+/// What a pool may name, right or wrong itself: what is wrong there is reported once.
+pub(super) struct Names {
+    pub(super) classes: BTreeSet<String>,
+    pub(super) providers: BTreeSet<String>,
+}
+
+fn names_of(tables: Option<&Fields<'_>>) -> BTreeSet<String> {
+    let written = tables.map(|tables| tables.sections("[provider.models]")).unwrap_or_default();
+    written.iter().map(|(name, _)| (*name).to_owned()).collect()
+}
+
+/// All providers; none at all where one of them has no rate, which has been noted.
+fn providers(tables: Option<Fields<'_>>) -> Option<BTreeMap<ProviderName, Provider>> {
+    let Some(tables) = tables else { return Some(BTreeMap::new()) };
+    limit_count(&tables, MOST_PROVIDERS, "providers");
+    let mut providers = BTreeMap::new();
+    let mut complete = true;
+    for (name, mut fields) in tables.sections("[provider.models]") {
+        tables.name_is_right(name, table_name);
+        let rate = fields.require("rate", "rate = \"60/min\"", shape::rate);
+        // One: what a pause has left over, some services count as a crowd.
+        let burst = fields.read("burst", shape::count(1..=10_000)).or(1).value;
+        // Each that waits holds up an instance with all its memory.
+        let max_waiting = fields.read("max_waiting", shape::count(1..=10_000)).or(10).value;
+        // As long as most clients wait for an answer.
+        let wait = Duration::from_secs(30);
+        let max_wait = fields.read("max_wait", shape::time(SHORTEST..=DAY)).or(wait).value;
+        fields.finish();
+        match rate {
+            Some(rate) => {
+                let provider = Provider { rate, burst, max_waiting, max_wait };
+                providers.insert(ProviderName::new(name), provider);
+            }
+            None => complete = false,
+        }
+    }
+    complete.then_some(providers)
 }
 
 /// What a pool may name as its class: also one with mistakes in it, so that these are reported once.
@@ -259,9 +307,10 @@ fn tenants(tables: Option<Fields<'_>>) -> BTreeMap<String, TenantLimits> {
     for (name, mut fields) in tables.sections("[tenant.alice]") {
         tables.name_is_right(name, tenant_name);
         let max_leases = fields.read("max_leases", shape::count(1..=100_000)).map(Some).or(None).value;
+        let max_holds = fields.read("max_holds", shape::count(0..=100_000)).map(Some).or(None).value;
         fields.finish();
-        if max_leases.is_some() {
-            tenants.insert(name.to_owned(), TenantLimits { max_leases });
+        if max_leases.is_some() || max_holds.is_some() {
+            tenants.insert(name.to_owned(), TenantLimits { max_leases, max_holds });
         }
     }
     tenants

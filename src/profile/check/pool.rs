@@ -12,11 +12,12 @@ use std::time::Duration;
 
 use crate::profile::check::fields::{Fields, Given, nearest};
 use crate::profile::check::shape::{self, spell_size, spell_time};
-use crate::profile::check::{DAY, MOST_CORES, MOST_MEMORY, shares};
+use crate::profile::check::{DAY, MOST_CORES, MOST_MEMORY, Names, shares};
 use crate::profile::mistake::Wrong;
 use crate::profile::tree::{Data, Value, quote};
 use crate::profile::{
-    ClassName, Deadlines, InstanceHours, Kind, Network, OnPressure, Pool, Probe, Template, Warm,
+    ClassName, Deadlines, Holds, InstanceHours, Kind, Network, OnPressure, Pool, Probe, ProviderName,
+    Template, Warm,
 };
 use crate::quantity::{Bytes, MilliCpu, Permille};
 
@@ -80,19 +81,20 @@ pub(super) enum Written {
 }
 
 /// Reads a pool. Of one that is not enabled only what is written must be right.
-pub(super) fn pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Written {
+pub(super) fn pool(mut fields: Fields<'_>, names: &Names) -> Written {
     let enabled = fields.read("enabled", shape::flag).or(true).value;
     if !enabled {
         fields.may_be_partial();
     }
-    match whole_pool(fields, classes) {
+    match whole_pool(fields, names) {
         _ if !enabled => Written::Disabled,
         Some(pool) => Written::Pool(Box::new(pool)),
         None => Written::Incomplete,
     }
 }
 
-fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool> {
+fn whole_pool(mut fields: Fields<'_>, names: &Names) -> Option<Pool> {
+    let classes = &names.classes;
     let kinds = [Kind::Browser, Kind::Sandbox].map(|kind| (kind.as_str(), kind));
     let kind = fields.require("kind", "kind = \"browser\"", shape::word(&kinds));
     let default_class = default_class(&mut fields, classes);
@@ -103,12 +105,14 @@ fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool
     let max_instance_hours = instance_hours(&mut fields);
     let shares = shares::of(&mut fields, classes, max_instances);
     let (deadlines, expect_runtime) = deadlines(&mut fields);
+    let holds = holds(&mut fields, max_instances);
     let (target_utilization, miss_target) = targets(&mut fields);
     // It is the callers' words and the journal is the operator's: nothing goes there unasked.
     let journal_output = fields.read("journal_output", shape::flag).or(false).value;
     // Work that is under way is what the host is there for: it is interrupted where the operator said so.
     let words = [OnPressure::Keep, OnPressure::Interrupt].map(|word| (word.as_str(), word));
     let on_pressure = fields.read("on_pressure", shape::word(&words)).or(OnPressure::Keep).value;
+    let provider = provider(&mut fields, &names.providers);
     fields.finish();
     let (kind, template) = (kind?, template?);
     let memory_expect = memory.expect;
@@ -125,6 +129,8 @@ fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool
         journal_output,
         on_pressure,
         classes: shares,
+        holds,
+        provider,
         expect_runtime,
         target_utilization,
         miss_target,
@@ -429,6 +435,43 @@ fn deadlines(fields: &mut Fields<'_>) -> (Deadlines, Duration) {
         stop_timeout,
     };
     (deadlines, expect.value)
+}
+
+/// The provider that its leases need; most need none.
+fn provider(fields: &mut Fields<'_>, providers: &BTreeSet<String>) -> Option<ProviderName> {
+    let provider = |value: &Value| {
+        let Data::Text(name) = &value.data else { return Err(shape::unexpected(value, "a provider's name")) };
+        if providers.contains(name) {
+            return Ok(ProviderName::new(name.as_str()));
+        }
+        let hint = match nearest(name, providers.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean \"{near}\"?"),
+            None => format!("add a table such as: [provider.{name}]"),
+        };
+        Err(Wrong::new(format!("there is no provider {}", quote(name))).hint(hint))
+    };
+    fields.read("provider", provider).map(Some).or(None).value
+}
+
+/// How its leases may wait for a person.
+fn holds(fields: &mut Fields<'_>, slots: u32) -> Holds {
+    let mut holds = Holds::of_slots(slots);
+    if let Some(mut hold) = fields.section("hold", "{ timeout = \"10m\", longest = \"1h\" }") {
+        let times = || shape::time(SHORTEST..=7 * DAY);
+        let timeout = hold.read("timeout", times());
+        let longest = hold.read("longest", times()).or(holds.longest);
+        let timeout = timeout.or(holds.timeout.min(longest.value));
+        if timeout.sound && longest.sound && timeout.value > longest.value {
+            let [found, most] = [timeout.value, longest.value].map(spell_time);
+            let wrong = Wrong::new(format!("expected at most `longest`, which is {most}, found {found}"));
+            hold.clash(&timeout.place, "timeout", wrong);
+        }
+        (holds.timeout, holds.longest) = (timeout.value, longest.value);
+        hold.finish();
+    }
+    // None: a pool whose leases have nobody to wait for.
+    holds.most = fields.read("max_holds", shape::count(0..=MOST_INSTANCES)).or(holds.most).value;
+    holds
 }
 
 /// Without a kind some defaults are as good as others: the profile is not going to be used.

@@ -5,6 +5,8 @@
 //! its default and to the ends of its range, is refused one step beyond, and every key that the parser knows is
 //! here.
 
+mod hold;
+mod provider;
 #[cfg(test)]
 mod tests;
 
@@ -21,7 +23,7 @@ use crate::quantity::{Bytes, MilliCpu, Permille};
 /// A key of the profile.
 #[derive(Debug, Clone, Copy)]
 pub struct Key {
-    /// The table it belongs to: `host`, `class.NAME`, `tenant.NAME` or `pool.NAME`.
+    /// The table it belongs to: `host`, `class.NAME`, `provider.NAME`, `tenant.NAME` or `pool.NAME`.
     pub table: &'static str,
     /// Its name there, dotted where it is in a table of its own.
     pub name: &'static str,
@@ -154,6 +156,7 @@ const MOST_SHARE: Permille = Permille::new(950);
 
 const HOST: &str = "host";
 const CLASS: &str = "class.NAME";
+const PROVIDER: &str = "provider.NAME";
 const TENANT: &str = "tenant.NAME";
 const POOL: &str = "pool.NAME";
 
@@ -258,6 +261,10 @@ pub const KEYS: &[Key] = &[
                   started.",
         reason: "More would not be served within max_wait. Each costs a few KiB of the daemon's memory.",
     },
+    provider::RATE,
+    provider::BURST,
+    provider::MAX_WAITING,
+    provider::MAX_WAIT,
     Key {
         table: TENANT,
         name: "max_leases",
@@ -266,6 +273,7 @@ pub const KEYS: &[Key] = &[
         meaning: "Leases that this tenant may have at once over all pools, waiting ones included.",
         reason: "Tenants take turns, so that a limit is needed only where one must not hold what others will want.",
     },
+    hold::TENANT_MAX_HOLDS,
     Key {
         table: POOL,
         name: "enabled",
@@ -519,6 +527,9 @@ pub const KEYS: &[Key] = &[
         meaning: "How long a lease is expected to run, until some have ended and it is known; at most max_runtime.",
         reason: "A task of some steps. A wrong figure costs some stock too many or too few until the first end.",
     },
+    hold::TIMEOUT,
+    hold::LONGEST,
+    hold::MAX_HOLDS,
     Key {
         table: POOL,
         name: "stop_timeout",
@@ -542,6 +553,14 @@ pub const KEYS: &[Key] = &[
         usual: both("\"5%\""),
         meaning: "The chance that a request may find nothing warm; stock up to warm.max covers what comes during a start.",
         reason: "One in twenty waits for a start. A tenth of it costs one or two warm instances more.",
+    },
+    Key {
+        table: POOL,
+        name: "provider",
+        range: Range::Text("a provider's name"),
+        usual: Usual::Open("none", "\"models\""),
+        meaning: "The provider that its leases need: while as many as may wait for it, or it is throttled, the pool lends and starts nothing.",
+        reason: "What is lent then would only wait with its memory.",
     },
     Key {
         table: POOL,

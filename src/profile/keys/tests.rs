@@ -8,7 +8,12 @@ const CLASSES: [&str; 3] = ["interactive", "batch", "other"];
 
 /// A profile of this kind in which a key of the table is written so; the class it may be about is `class`.
 fn with(kind: &str, class: &str, key: &Key, value: Option<&str>) -> Result<HostProfile, Mistakes> {
-    let table = key.table.replace("NAME", if key.table == CLASS { class } else { "p" });
+    let name = match key.table {
+        CLASS => class,
+        PROVIDER => "models",
+        _ => "p",
+    };
+    let table = key.table.replace("NAME", name);
     let line = value.map_or(String::new(), |value| format!("{table}.{} = {value}\n", key.name));
     let written = |name: &str| key.table == POOL && key.name == name && value.is_some();
     let mut text = line;
@@ -16,6 +21,9 @@ fn with(kind: &str, class: &str, key: &Key, value: Option<&str>) -> Result<HostP
         if !written(name) {
             text += &format!("pool.p.{name} = \"{value}\"\n");
         }
+    }
+    if !text.contains("provider.models.rate") {
+        text += "provider.models.rate = \"60/min\"\n";
     }
     if !text.contains("class.other") {
         text += "[class.other]\n";
@@ -152,14 +160,18 @@ fn the_parser_knows_these_keys_and_no_others() {
         (HOST, ""),
         (HOST, "reserve"),
         (CLASS, ""),
+        (PROVIDER, ""),
         (TENANT, ""),
         (POOL, ""),
         (POOL, "warm"),
+        (POOL, "hold"),
         (POOL, "probe"),
         (POOL, "class.interactive"),
     ] {
         let path = format!("{}{}{sub}", table.replace("NAME", "p"), if sub.is_empty() { "" } else { "." });
-        let text = format!("{path}.qqqqqqqqqqqqqqqq = 1\npool.p.kind = 'browser'\npool.p.image = 'i'\n");
+        let text = format!(
+            "provider.p.rate = '1/s'\n{path}.qqqqqqqqqqqqqqqq = 1\npool.p.kind = 'browser'\npool.p.image = 'i'\n"
+        );
         let mistakes = check("host.toml", &text).unwrap_err();
         let hint = mistakes.as_slice()[0].hint.clone().unwrap();
         let mut known: Vec<&str> =

@@ -56,6 +56,7 @@ impl Judge {
                 if let Some(lease) = self.asked.get(call).cloned() {
                     self.mark(&lease, |known| known.left = true);
                 }
+                self.leave_permit(*call);
                 self.again.remove(call);
                 self.calls.remove(call); // One that is handed in later than this is answered to nobody.
             }
@@ -125,6 +126,9 @@ impl Judge {
                     record: 0,
                     told: false,
                     used: false,
+                    hold: None,
+                    hold_asked: None,
+                    resumed: false,
                     active_at: now,
                     deadline: now,
                     ended: false,
@@ -145,6 +149,8 @@ impl Judge {
                 }
             }
             Call::Use(id) => self.touch(id, now),
+            Call::Hold(id, asked) => self.mark(id, |known| known.hold_asked = Some(asked.lasting)),
+            Call::Resume(id) => self.mark(id, |known| known.resumed = true),
             Call::Release(id) => self.mark(id, |known| known.released = true),
             Call::Cancel(id) => self.mark(id, |known| known.cancelled = true),
             Call::Undelivered(id) => self.mark(id, |known| known.left = true),
@@ -157,12 +163,15 @@ impl Judge {
             }
             Call::Reload(profile) => self.hear_reload(profile),
             Call::Undrain(scope) => drop(self.drains.remove(scope)),
+            Call::Permit(id, provider, wait) => self.hear_permit(call, (id, provider, *wait)),
+            Call::Providers | Call::Throttled(..) => {}
             Call::Get { .. } | Call::Leases | Call::Pools | Call::Explain(_) | Call::Host => {}
         }
     }
 
     /// What holds from now on. What was made from an equal template counts as made from the new description.
     fn hear_reload(&mut self, profile: &HostProfile) {
+        self.permits.renew(profile, self.now);
         self.profile = Arc::new(profile.clone());
         for seen in self.instances.values_mut().filter(|seen| !seen.older) {
             if let Some(pool) = profile.pools.get(&seen.pool)
@@ -185,7 +194,7 @@ impl Judge {
         known.granted.map(|(_, at)| (known.deadline, at))
     }
 
-    fn touch(&mut self, id: &LeaseId, at: Instant) {
+    pub(super) fn touch(&mut self, id: &LeaseId, at: Instant) {
         if self.executing(id).is_some() {
             let first = !self.leases[id].used;
             self.mark(id, |known| {

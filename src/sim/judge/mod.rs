@@ -9,6 +9,8 @@
 //! costs here does not grow with the run.
 
 mod hears;
+mod holds;
+mod permits;
 mod relief;
 mod restarts;
 mod sees;
@@ -69,6 +71,7 @@ pub(super) struct Judge {
     /// What the controller expects one of a pool's newest template to need, and how many lives have taught it that.
     envelopes: BTreeMap<PoolName, (Bytes, u32)>,
     books: relief::Books,
+    permits: permits::Books,
     /// The last record that was said to be written.
     written: u64,
 }
@@ -126,6 +129,11 @@ struct Known {
     record: u64,
     told: bool,
     used: bool,
+    /// Since when it waits for a person, and until when.
+    hold: Option<(Instant, Instant)>,
+    /// It was to be held, for so long where that was said; and to be resumed.
+    hold_asked: Option<Option<Duration>>,
+    resumed: bool,
     active_at: Instant,
     deadline: Instant,
     ended: bool,
@@ -159,6 +167,7 @@ impl Judge {
             strangers: BTreeMap::new(),
             envelopes: BTreeMap::new(),
             books: relief::Books::default(),
+            permits: permits::Books::default(),
             written: 0,
         }
     }

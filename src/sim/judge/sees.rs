@@ -231,19 +231,26 @@ impl Judge {
                 // An answer that has waited for a record says how it was.
                 hold(live || heard < self.now, || format!("{instance} may be used and is lent to {lent:?}"))
             }
+            Reply::Permit(permit) => self.see_permit(call, permit),
             Reply::Refused(refusal) => match &**refusal {
                 Refusal::OtherTask(task, _) => self.see_other_task(call, task),
                 Refusal::Limit { .. }
                 | Refusal::NoSuchPool(..)
                 | Refusal::NoSuchClass(..)
+                | Refusal::NoSuchProvider(..)
                 | Refusal::NoSuchLease(_)
                 | Refusal::NotExecuting(_)
                 | Refusal::CannotChange(_) => {
                     self.again.remove(&call);
+                    self.leave_permit(call);
                     Ok(())
                 }
             },
-            Reply::Pools(_) | Reply::Explain(_) | Reply::Host(_) | Reply::Reloaded(_) => Ok(()),
+            Reply::Providers(_)
+            | Reply::Pools(_)
+            | Reply::Explain(_)
+            | Reply::Host(_)
+            | Reply::Reloaded(_) => Ok(()),
         }
     }
 
@@ -270,10 +277,11 @@ impl Judge {
             LeaseState::Queued { deadline, .. } => {
                 granted.is_none() && !ended && *deadline == known.asked_at.after(known.wait)
             }
-            LeaseState::Executing { instance, used, deadline, draining, .. } => {
+            LeaseState::Executing { instance, used, deadline, draining, hold, .. } => {
                 granted == Some(*instance)
                     && !ended
                     && (*used, *deadline) == (known.used, known.deadline)
+                    && hold.as_ref().map(|hold| (hold.since, hold.until)) == known.hold
                     && *draining == self.drain_of(&known.request.pool)
             }
             LeaseState::Ended { .. } => ended,
@@ -303,6 +311,7 @@ impl Judge {
                 hold(right, || format!("{pool} is gone, and something of it is left"))
             }
             (What::LeaseEnded(end), _, Some(lease)) => self.see_end(lease, end),
+            (What::LeaseHeld(..) | What::LeaseResumed(_) | What::HoldRefused(_), ..) => self.see_hold(event),
             (What::Pressure(..) | What::ReliefAsks(..) | What::ReliefEnds(..), ..) => {
                 self.see_pressure(event)
             }
@@ -382,6 +391,8 @@ impl Judge {
 
     fn see_grant(&mut self, id: InstanceId, lease: &LeaseId) -> Found {
         let now = self.now;
+        let pool = self.instances.get(&id).map(|seen| seen.pool.clone());
+        pool.map_or(Ok(()), |pool| self.see_gate_of_provider(&pool))?;
         let seen = self.instances.get_mut(&id).ok_or("something unknown is lent")?;
         let known = self.leases.get_mut(lease).ok_or("it is lent to nobody")?;
         let fit = seen.ready && !seen.unseen && !seen.stop && !seen.gone && seen.pool == known.request.pool;
@@ -421,7 +432,14 @@ impl Judge {
             End::Failed(Failure::Vanished) => seen.is_some_and(|seen| seen.absent),
             End::Failed(Failure::Overran) => known.overran,
             End::Expired(Deadline::Runtime) => seen.is_some() && due(known.deadline),
-            End::Expired(Deadline::Idle) => seen.is_some() && known.used && due(idle),
+            End::Expired(Deadline::Hold) => seen.is_some() && known.hold.is_some_and(|(_, until)| due(until)),
+            End::Expired(Deadline::Idle) => {
+                seen.is_some()
+                    && known.used
+                    && known.hold.is_none()
+                    && !self.waits_for_permit(known)
+                    && due(idle)
+            }
             End::Expired(Deadline::FirstUse) => seen.is_some() && !known.used && due(idle),
             End::Interrupted(Interruption::Pressure) => {
                 known.granted.is_some_and(|(id, _)| self.relieved(id, Some(lease)))
@@ -461,6 +479,7 @@ impl Judge {
     /// All that a word led to has come out: no lease is past what it was promised.
     pub(in crate::sim) fn rest(&mut self) -> Found {
         self.rest_of_pressure()?;
+        self.rest_of_permits()?;
         self.forget();
         while let Some((at, _)) = self.watched.first()
             && at.after(LAG) < self.now
@@ -488,7 +507,10 @@ impl Judge {
             None => known.asked_at.after(known.wait),
             Some(_) => {
                 let drain = self.drain_of(&known.request.pool).unwrap_or(known.deadline);
-                known.deadline.min(self.idle_deadline(known)).min(drain)
+                let idle =
+                    if self.waits_for_permit(known) { known.deadline } else { self.idle_deadline(known) };
+                let waits = known.hold.map_or(idle, |(_, until)| until);
+                known.deadline.min(waits).min(drain)
             }
         }
     }

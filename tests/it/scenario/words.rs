@@ -23,10 +23,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use stoker::control::message::{
-    Acquire, Call, Engine, Exit, HostMemory, Input, InstanceId, LeaseId, Listing, News, OomLevel, Process,
-    Scope, StartFailure, TaskId, Tenant, WaitFor,
+    Acquire, Call, Engine, Exit, HoldFor, HostMemory, Input, InstanceId, LeaseId, Listing, News, OomLevel,
+    Process, Scope, StartFailure, TaskId, Tenant, WaitFor,
 };
-use stoker::profile::{ClassName, PoolName};
+use stoker::profile::{ClassName, PoolName, ProviderName};
 use stoker::quantity::{Bytes, Instant, MilliCpu, parse_duration};
 
 /// One line of a script.
@@ -256,6 +256,20 @@ fn call(words: &[&str]) -> Result<Said, Wrong> {
         ["leases"] => Call::Leases,
         ["use", name] => Call::Use(lease(name)),
         ["renew", name, by] => Call::Renew(lease(name), duration(by)?),
+        ["hold", name, lasting, ref why @ ..] => {
+            let lasting = if lasting == "default" { None } else { Some(duration(lasting)?) };
+            Call::Hold(lease(name), HoldFor { reason: why.join(" ").into(), lasting })
+        }
+        ["resume", name] => Call::Resume(lease(name)),
+        ["permit", name, provider] => Call::Permit(lease(name), ProviderName::new(provider), None),
+        ["permit", name, provider, wait] => {
+            Call::Permit(lease(name), ProviderName::new(provider), Some(duration(wait)?))
+        }
+        ["providers"] => Call::Providers,
+        ["throttled", provider] => Call::Throttled(ProviderName::new(provider), None),
+        ["throttled", provider, pause] => {
+            Call::Throttled(ProviderName::new(provider), Some(duration(pause)?))
+        }
         ["release", name] => Call::Release(lease(name)),
         ["cancel", name] => Call::Cancel(lease(name)),
         ["undelivered", name] => Call::Undelivered(lease(name)),

@@ -50,14 +50,24 @@ start_timeout = "30s"
 first_use_timeout = "15s"
 idle_timeout = "10m"
 max_runtime = "2h 30m"
+hold = { timeout = "20m", longest = "45m" }
+max_holds = 12
+provider = "models"
 stop_timeout = "10s"
 journal_output = true
 on_pressure = "interrupt"
 class.interactive = { share = "60%", hold_back = 8 }
 class.nightly.share = "12.5%"
 
+[provider.models]
+rate = "90/min"
+burst = 5
+max_waiting = 8
+max_wait = "1m"
+
 [tenant.alice]
 max_leases = 20
+max_holds = 4
 
 [tenant."*"]
 max_leases = 5

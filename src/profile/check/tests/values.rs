@@ -23,6 +23,19 @@ fn every_key_of_the_host_arrives() {
 }
 
 #[test]
+fn every_key_of_a_provider_arrives() {
+    let profile = check("host.toml", FULL).unwrap();
+    insta::assert_snapshot!(flat(&profile.providers), @r#"
+    {ProviderName("models"): Provider { rate: Rate { count: 90
+    unit: "min"
+    seconds: 60 }
+    burst: 5
+    max_waiting: 8
+    max_wait: 60s }}
+    "#);
+}
+
+#[test]
 fn every_other_key_arrives() {
     let profile = check("host.toml", FULL).unwrap();
     insta::assert_snapshot!(flat(&profile.classes["nightly"]), @r#"
@@ -80,10 +93,14 @@ fn every_other_key_arrives() {
     ClassName("nightly"): PoolClass { share: Some(Permille(125))
     hold_back: 0
     guaranteed: 7
-    weight: 125 }} }
+    weight: 125 }}
+    holds: Holds { timeout: 1200s
+    longest: 2700s
+    most: 12 }
+    provider: Some(ProviderName("models")) }
     "#);
-    let limits = ["alice", "bob"].map(|tenant| profile.limits_of(tenant).max_leases);
-    assert_eq!(limits, [Some(20), Some(5)]);
+    let limits = ["alice", "bob"].map(|tenant| profile.limits_of(tenant));
+    assert_eq!(limits.map(|its| (its.max_leases, its.max_holds)), [(Some(20), Some(4)), (Some(5), None)]);
     assert_eq!(
         profile.pools["python"].template.probe,
         Probe::Command(["python3", "-c", "pass"].map(String::from).into())
@@ -133,7 +150,11 @@ fn defaults_of_a_browser() {
     ClassName("interactive"): PoolClass { share: None
     hold_back: 0
     guaranteed: 1
-    weight: 500 }} }
+    weight: 500 }}
+    holds: Holds { timeout: 600s
+    longest: 3600s
+    most: 8 }
+    provider: None }
     "#);
 }
 
@@ -180,7 +201,11 @@ fn defaults_of_a_sandbox() {
     ClassName("interactive"): PoolClass { share: None
     hold_back: 0
     guaranteed: 1
-    weight: 500 }} }
+    weight: 500 }}
+    holds: Holds { timeout: 600s
+    longest: 3600s
+    most: 8 }
+    provider: None }
     "#);
 }
 
