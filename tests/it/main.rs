@@ -32,6 +32,7 @@ mod service;
 mod shutdown;
 mod sim;
 mod simulate;
+mod stress;
 mod tidy;
 mod tool;
 mod units;
