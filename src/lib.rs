@@ -117,6 +117,12 @@
 //!   hierarchy there is and where; its values are zero where a file is missing, and zero is not unknown.
 //! - Only warm ones are stopped as too many, and those that are being started count for none of it: one that is warm is worth
 //!   more than one that may fail. A single request is no burst.
+//! - What is measured of the processors is held against `cpus_expect` and not `cpus`, which is the kernel's limit: nobody can
+//!   use more than that, so that the larger of the two would always be what is declared.
+//! - Each instance counts with its whole `pids`, as nobody can say beforehand which one forks. Of a disk nothing is promised, as
+//!   nothing is declared of what an instance writes: it must only have room left.
+//! - The unloaded time of a start is the mean of those that were alone, and what is held against it the mean of the last few:
+//!   start times differ by themselves, and the lowest of them would make each usual one look slow.
 //! - `hold_back` is counted in slots of `max_instances` and not in what memory would allow: what a start finds changes with each
 //!   sample, and what is kept free must not flap with it.
 //! - What a tenant may have waiting (`max_queued`) is bounded for each by itself: a bound that all share would need a second

@@ -18,7 +18,7 @@ use prometheus_client::registry::{Registry, Unit};
 use super::problem::Problem;
 use super::{Api, unexpected};
 use crate::control::message::{
-    BUCKETS, Call, ClassView, Engine, Histogram, HostView, Level, PoolView, Reply,
+    BUCKETS, Call, ClassView, DiskView, Engine, Histogram, HostView, Level, PoolView, Reading, Reply,
 };
 use crate::quantity::Bytes;
 
@@ -90,9 +90,39 @@ impl Scrape {
         });
         let help = "Share of the last 10 s in which some task of the host stood still for it";
         page.gauge("pressure_stalled", help, Some(&Unit::Other("ratio".into())), stalls.collect())?;
+        self.space(page)?;
         let (starting, most) = host.starts;
         page.gauge("starting", "Starts under way", None, vec![(Labels::new(), f64::from(starting))])?;
-        page.gauge("starting_limit", "Starts that may be", None, vec![(Labels::new(), f64::from(most))])
+        page.gauge("starting_limit", "Starts that may be now", None, vec![(Labels::new(), f64::from(most))])
+    }
+
+    /// Tasks and disks.
+    fn space(&self, page: &mut Page<'_>) -> fmt::Result {
+        let host = &self.host;
+        let pids = host.pids.known().ok();
+        let one = |value: Option<u64>| {
+            value.map(|count| (Labels::new(), float(count))).into_iter().collect::<Vec<_>>()
+        };
+        page.gauge("host_pids", "Processes and threads of the host", None, one(pids.map(|it| it.of.there)))?;
+        let help = "Processes and threads that the kernel can have";
+        page.gauge("host_pids_most", help, None, one(pids.map(|it| it.of.most)))?;
+        let help = "Those that containers may have together";
+        page.gauge("pids_limit", help, None, one(pids.map(|it| it.limit)))?;
+        page.gauge("pids_promised", "Of them promised", None, one(pids.map(|it| it.promised)))?;
+        let disks = [("engine", &host.engine_disk), ("state", &host.state_disk)];
+        let each = |value: fn(&DiskView) -> Option<u64>| {
+            let of = |(whose, disk): &(&str, &Reading<DiskView>)| {
+                let value = disk.known().ok().and_then(value)?;
+                Some((vec![("disk", (*whose).to_owned())], float(value)))
+            };
+            disks.iter().filter_map(of).collect::<Vec<_>>()
+        };
+        let bytes = Some(&Unit::Bytes);
+        page.gauge("disk", "Size of the disk", bytes, each(|disk| Some(disk.of.total.get())))?;
+        page.gauge("disk_free", "Of it free", bytes, each(|disk| Some(disk.of.free.get())))?;
+        page.gauge("disk_floor", "What must be free", bytes, each(|disk| Some(disk.floor.get())))?;
+        let help = "Inodes that are free";
+        page.gauge("disk_inodes_free", help, None, each(|disk| Some(disk.of.inodes?.free)))
     }
 
     fn instances(&self, page: &mut Page<'_>) -> fmt::Result {

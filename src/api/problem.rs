@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 
 use super::wire::{LeaseBody, MistakeBody};
-use crate::control::message::{LeaseId, LeaseState, Refusal, TaskId, Why};
+use crate::control::message::{LeaseId, LeaseState, LeaseView, Refusal, TaskId, Why};
 use crate::profile::Reported;
 
 /// Names that begin alike are more likely meant than ones that are merely as long (0 to 1, by Jaro-Winkler).
@@ -213,24 +213,24 @@ impl From<Refusal> for Problem {
                 let title = "there is no such lease";
                 Problem::new(StatusCode::NOT_FOUND, "no_such_lease", title, detail)
             }
-            Refusal::NotExecuting(view) => {
-                let body = LeaseBody::from(&*view);
-                let (status, detail) = match &view.state {
-                    LeaseState::Ended { end, .. } => {
-                        (StatusCode::GONE, format!("it is {}: {end}", body.state))
-                    }
-                    LeaseState::Queued { .. } | LeaseState::Executing { .. } => {
-                        (StatusCode::CONFLICT, format!("it is {} and has no instance yet", body.state))
-                    }
-                };
-                Problem {
-                    lease: Some(body.id),
-                    pool: Some(body.pool),
-                    state: Some(body.state),
-                    ..Problem::new(status, "not_executing", "the lease has no instance", detail)
-                }
-            }
+            Refusal::NotExecuting(view) => not_executing(&view),
         }
+    }
+}
+
+fn not_executing(view: &LeaseView) -> Problem {
+    let body = LeaseBody::from(view);
+    let (status, detail) = match &view.state {
+        LeaseState::Ended { end, .. } => (StatusCode::GONE, format!("it is {}: {end}", body.state)),
+        LeaseState::Queued { .. } | LeaseState::Executing { .. } => {
+            (StatusCode::CONFLICT, format!("it is {} and has no instance yet", body.state))
+        }
+    };
+    Problem {
+        lease: Some(body.id),
+        pool: Some(body.pool),
+        state: Some(body.state),
+        ..Problem::new(status, "not_executing", "the lease has no instance", detail)
     }
 }
 
@@ -272,12 +272,17 @@ fn status_of(why: &Why) -> StatusCode {
         | Why::MemoryPromised { .. }
         | Why::MemoryAvailable { .. }
         | Why::Cpu { .. }
+        | Why::Pids { .. }
+        | Why::Disk { .. }
+        | Why::Inodes { .. }
         | Why::MaxInstances { .. }
+        | Why::InstanceHours { .. }
         | Why::HeldBack { .. }
         | Why::Starts { .. }
         | Why::UnderPressure { .. }
         | Why::CpuPressure { .. }
         | Why::Recovering { .. }
+        | Why::StartPace { .. }
         | Why::Backoff { .. }
         | Why::NoTelemetry(_)
         | Why::EngineUnreachable(_)
@@ -297,9 +302,12 @@ fn title_of(why: &Why) -> &'static str {
         Why::PoolRemoved => "the pool is no more",
         Why::MemoryPromised { .. } | Why::MemoryAvailable { .. } => "the host has no memory for it",
         Why::Cpu { .. } => "the host has no processor for it",
+        Why::Pids { .. } => "the host has no room for its processes",
+        Why::Disk { .. } | Why::Inodes { .. } => "a disk of the host is nearly full",
         Why::MaxInstances { .. } => "the pool is at its ceiling",
+        Why::InstanceHours { .. } => "the pool's hours are used up",
         Why::UnderPressure { .. } => "the host is short of memory",
-        Why::CpuPressure { .. } | Why::Recovering { .. } | Why::Starts { .. } => {
+        Why::CpuPressure { .. } | Why::Recovering { .. } | Why::StartPace { .. } | Why::Starts { .. } => {
             "too many starts are under way"
         }
         Why::Backoff { .. } => "starts of the pool fail",

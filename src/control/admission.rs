@@ -18,11 +18,12 @@ use std::cell::OnceCell;
 
 use super::budget::{self, OVERHEAD, Promised};
 use super::host::Belief;
-use super::message::{Engine, Tenant, Verdict, Why};
+use super::message::{Disk, DiskOf, Engine, Tenant, Verdict, Why};
+use super::pace::Pace;
 use super::pool::Pool;
 use super::queue;
 use super::words::Figures;
-use crate::profile::{Class, ClassName, HostProfile};
+use crate::profile::{Class, ClassName, Host, HostProfile};
 use crate::quantity::{Bytes, Instant};
 
 /// Who asks.
@@ -76,11 +77,16 @@ pub(super) fn startable(asked: &Asked<'_>) -> u32 {
     let Asked { pool, profile, belief, now, .. } = asked;
     let (memory, cpu) = (belief.memory.reading(*now), belief.cpu.reading(*now));
     let slice = belief.slice.reading(*now);
-    let (Ok(memory), Ok(slice), Ok(cpu)) = (memory.known(), slice.known(), cpu.known()) else {
+    let pids = belief.pids.reading(*now);
+    let (Ok(memory), Ok(slice), Ok(cpu), Ok(pids)) =
+        (memory.known(), slice.known(), cpu.known(), pids.known())
+    else {
         return 0;
     };
     // These are no matter of how many.
-    if OF_POOL.iter().any(|limit| limit(asked).objection.is_some()) {
+    if OF_POOL.iter().any(|limit| limit(asked).objection.is_some())
+        || disk_trouble(&profile.host, belief, *now).is_some()
+    {
         return 0;
     }
     let promised = asked.promised();
@@ -89,10 +95,12 @@ pub(super) fn startable(asked: &Asked<'_>) -> u32 {
     let by_ledger = ledger.get().checked_div(pool.expected.usual.get()).unwrap_or(0);
     let memory = by_ledger.min(has.spare(promised).get() / need_of(pool).get());
     let cpu = budget::unpromised_cpu(&profile.host, cpu, promised).get();
-    let cpu = cpu.checked_div(pool.spec.template.cpus.get()).unwrap_or(cpu);
+    let cpu = cpu.checked_div(pool.cpu_expected.get()).unwrap_or(cpu);
+    let pids = budget::unpromised_pids(&profile.host, pids, promised);
+    let pids = pids.checked_div(u64::from(pool.spec.template.pids)).unwrap_or(pids);
     // A reload may have lowered the ceiling below what there is.
     let free = pool.spec.max_instances.saturating_sub(pool.total());
-    u32::try_from(memory.min(cpu)).unwrap_or(u32::MAX).min(free)
+    u32::try_from(memory.min(cpu).min(pids)).unwrap_or(u32::MAX).min(free)
 }
 
 /// Whether not even an empty host has room for one instance that grows to its limit; `None` also where the
@@ -116,6 +124,7 @@ pub(super) struct Asked<'a> {
     pub(super) profile: &'a HostProfile,
     pub(super) belief: &'a Belief,
     pub(super) now: Instant,
+    pub(super) pace: &'a Pace,
     /// Starts of all pools that are under way.
     pub(super) starting: u32,
     /// Whether nobody waits for it.
@@ -140,7 +149,7 @@ pub(super) struct Limit {
 }
 
 /// What keeps a pool from starting any, and the pressure on all.
-const OF_POOL: [fn(&Asked<'_>) -> Limit; 5] = [
+const OF_POOL: [fn(&Asked<'_>) -> Limit; 6] = [
     |asked| Limit::plain("not_recorded", asked.unwritten.map(|why| Why::NotRecorded(why.to_owned()))),
     |asked| {
         let Engine::Unreachable(why) = &asked.belief.engine else {
@@ -156,14 +165,23 @@ const OF_POOL: [fn(&Asked<'_>) -> Limit; 5] = [
         let (have, limit) = (asked.pool.total(), asked.pool.spec.max_instances);
         Limit::of(Why::MaxInstances { have, limit }, have >= limit)
     },
+    |asked| {
+        let Asked { pool, now, .. } = asked;
+        let limit = pool.spec.max_instance_hours.map(|budget| pool.hours.limit(*now, budget));
+        limit.map_or(Limit::plain("max_instance_hours", None), |(why, reached)| Limit::of(why, reached))
+    },
     |asked| Limit::plain("under_pressure", asked.belief.gauge.objection(asked.now)),
 ];
 
 /// What the host has for so many and no more.
-const OF_HOST: [fn(&Asked<'_>) -> Limit; 5] = [
+const OF_HOST: [fn(&Asked<'_>) -> Limit; 7] = [
     |asked| {
         let (have, limit) = (asked.starting, asked.profile.host.max_starts);
         Limit::of(Why::Starts { have, limit }, have >= limit)
+    },
+    |asked| {
+        let (why, reached) = asked.pace.limit(asked.starting, asked.profile.host.max_starts);
+        Limit::of(why, reached)
     },
     |asked| {
         let starts = (asked.starting, asked.profile.host.max_starts);
@@ -173,7 +191,52 @@ const OF_HOST: [fn(&Asked<'_>) -> Limit; 5] = [
     |asked| asked.memory("memory_promised", Asked::memory_promised),
     |asked| asked.memory("memory_available", Asked::memory_available),
     |asked| asked.cpu(),
+    |asked| asked.pids(),
 ];
+
+/// Whether the host's disks have room, for however many.
+const OF_DISKS: [fn(&Host, &Belief, Instant) -> Limit; 2] = [
+    |host, belief, now| {
+        disk("disk", (host, belief, now), |of, disk, (need, _)| {
+            (Why::Disk { of, need, have: disk.free }, disk.free < need)
+        })
+    },
+    |host, belief, now| {
+        disk("disk_inodes", (host, belief, now), |of, disk, (_, need)| {
+            let have = disk.inodes.map_or(0, |inodes| inodes.free);
+            (Why::Inodes { of, need, have }, have < need)
+        })
+    },
+];
+
+/// A test of each disk, with what of it must be free: the first that fails, else the one with the least to spare. Where nothing
+/// must be free nobody needs to know.
+fn disk(
+    name: &'static str,
+    (host, belief, now): (&Host, &Belief, Instant),
+    test: impl Fn(DiskOf, &Disk, (Bytes, u64)) -> (Why, bool),
+) -> Limit {
+    if host.disk_floor.is_nothing() {
+        return Limit::plain(name, None);
+    }
+    let disks = [(DiskOf::Engine, &belief.engine_disk), (DiskOf::State, &belief.state_disk)];
+    let [first, second] = disks.map(|(of, disk)| match disk.reading(now).known() {
+        Ok(disk) => {
+            let (why, reached) = test(of, disk, budget::disk_floor(host, disk));
+            Limit::of(why, reached)
+        }
+        Err(why) => Limit::plain(name, Some(Why::NoTelemetry(format!("disk of {of}: {why}")))),
+    });
+    let spare = |limit: &Limit| limit.figures.map_or(u64::MAX, |its| its.have.saturating_sub(its.need));
+    let second_is_tighter =
+        first.objection.is_none() && (second.objection.is_some() || spare(&second) < spare(&first));
+    if second_is_tighter { second } else { first }
+}
+
+/// Which disk keeps everything from being started, if one does.
+pub(super) fn disk_trouble(host: &Host, belief: &Belief, now: Instant) -> Option<Why> {
+    OF_DISKS.iter().find_map(|limit| limit(host, belief, now).objection)
+}
 
 impl Limit {
     /// One without numbers.
@@ -190,7 +253,8 @@ impl Limit {
 impl Asked<'_> {
     /// All limits, in the order in which an operator would want to hear of them.
     pub(super) fn limits(&self) -> impl Iterator<Item = Limit> {
-        OF_POOL.iter().chain(&OF_HOST).map(|limit| limit(self))
+        let disks = OF_DISKS.iter().map(|limit| limit(&self.profile.host, self.belief, self.now));
+        OF_POOL.iter().chain(&OF_HOST).map(|limit| limit(self)).chain(disks)
     }
 
     /// The first thing that keeps it back.
@@ -242,9 +306,20 @@ impl Asked<'_> {
             Ok(cpu) => cpu,
             Err(why) => return Limit::plain("cpu", Some(Why::NoTelemetry(format!("cpu: {why}")))),
         };
-        let need = self.pool.spec.template.cpus.saturating_add(self.ahead.cpu);
+        let need = self.pool.cpu_expected.saturating_add(self.ahead.cpu);
         let have = budget::unpromised_cpu(&self.profile.host, cpu, self.promised());
         Limit::of(Why::Cpu { need, have }, need > have)
+    }
+
+    fn pids(&self) -> Limit {
+        let reading = self.belief.pids.reading(self.now);
+        let pids = match reading.known() {
+            Ok(pids) => pids,
+            Err(why) => return Limit::plain("pids", Some(Why::NoTelemetry(format!("pids: {why}")))),
+        };
+        let need = u64::from(self.pool.spec.template.pids).saturating_add(self.ahead.pids);
+        let have = budget::unpromised_pids(&self.profile.host, pids, self.promised());
+        Limit::of(Why::Pids { need, have }, need > have)
     }
 }
 
@@ -252,7 +327,9 @@ impl Why {
     /// Whether it is something of the host that others could use up.
     pub(super) const fn is_shortage(&self) -> bool {
         match self {
-            Why::MemoryPromised { .. } | Why::MemoryAvailable { .. } | Why::Cpu { .. } => true,
+            Why::MemoryPromised { .. } | Why::MemoryAvailable { .. } | Why::Cpu { .. } | Why::Pids { .. } => {
+                true
+            }
             Why::QueueFull { .. }
             | Why::WaitExpired { .. }
             | Why::HostDraining
@@ -262,11 +339,15 @@ impl Why {
             | Why::TenantLimit { .. }
             | Why::HeldBack { .. }
             | Why::MaxInstances { .. }
+            | Why::InstanceHours { .. }
             | Why::Starts { .. }
+            | Why::StartPace { .. }
             | Why::Backoff { .. }
             | Why::UnderPressure { .. }
             | Why::CpuPressure { .. }
             | Why::Recovering { .. }
+            | Why::Disk { .. }
+            | Why::Inodes { .. }
             | Why::NoTelemetry(_)
             | Why::EngineUnreachable(_)
             | Why::NotRecorded(_) => false,

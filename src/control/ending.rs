@@ -121,7 +121,10 @@ impl Controller {
         let now = self.now;
         let pool = self.pool(&home);
         let gone = pool.bury(id).expect("homes and instances agree");
-        let taught = pool.learn_from(now, gone).then(|| pool.learned.record(&home, pool.expected.usual));
+        let counted = pool.spec.max_instance_hours.is_some();
+        let written = pool.learn_from(now, gone) || counted;
+        let usual = pool.expected.usual;
+        let taught = written.then(|| pool.learned.record(&home, usual, pool.hours.record()));
         self.timers.clear(&Timer::Instance(home, id));
         self.record(Record::Gone(id));
         if let Some(envelope) = taught {

@@ -12,8 +12,8 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::message::{
-    Engine, HostCpu, HostMemory, InstanceId, InstanceUse, Pressure, Read, Reading, Sample, SliceMemory,
-    Unread,
+    Disk, Engine, HostCpu, HostMemory, HostPids, InstanceId, InstanceUse, Pressure, Read, Reading, Sample,
+    SliceMemory, Unread,
 };
 use super::pressure::Gauge;
 use crate::quantity::{Instant, Permille};
@@ -77,6 +77,15 @@ impl<T: Clone> Figure<T> {
 }
 
 impl<T> Reading<T> {
+    /// The same of something that follows from the value.
+    pub fn map<U>(self, into: impl FnOnce(T) -> U) -> Reading<U> {
+        match self {
+            Reading::Fresh(value, at) => Reading::Fresh(into(value), at),
+            Reading::Stale(value, at) => Reading::Stale(into(value), at),
+            Reading::Unknown(why) => Reading::Unknown(why),
+        }
+    }
+
     /// The value, fresh or stale; why there is none otherwise.
     ///
     /// # Errors
@@ -102,6 +111,12 @@ pub(super) struct Belief {
     pub(super) slice: Figure<SliceMemory>,
     /// How the slice stalls for memory.
     pub(super) slice_stalled: Figure<Permille>,
+    /// Its processes and threads.
+    pub(super) pids: Figure<HostPids>,
+    /// The disk of the engine.
+    pub(super) engine_disk: Figure<Disk>,
+    /// The disk of our own state.
+    pub(super) state_disk: Figure<Disk>,
     /// Whether a container can be asked to give memory back.
     pub(super) reclaims: bool,
     /// How short of memory the host is.
@@ -110,6 +125,8 @@ pub(super) struct Belief {
     pub(super) engine: Engine,
     /// Whether the journal was told that memory is known.
     pub(super) told_known: bool,
+    /// Whether the journal was told that a disk is nearly full.
+    pub(super) told_disk: bool,
     /// Whether the journal was told that the engine does not answer.
     pub(super) told_lost: bool,
 }
@@ -123,10 +140,14 @@ impl Belief {
             pressure: Figure::default(),
             slice: Figure::default(),
             slice_stalled: Figure::default(),
+            pids: Figure::default(),
+            engine_disk: Figure::default(),
+            state_disk: Figure::default(),
             reclaims: false,
             gauge: Gauge::default(),
             engine: Engine::Unreachable("not asked yet".into()),
             told_known: true,
+            told_disk: false,
             told_lost: false,
         }
     }
@@ -138,6 +159,9 @@ impl Belief {
         self.pressure.take(now, sample.pressure);
         self.slice.take(now, sample.slice);
         self.slice_stalled.take(now, sample.slice_stalled);
+        self.pids.take(now, sample.pids);
+        self.engine_disk.take(now, sample.engine_disk);
+        self.state_disk.take(now, sample.state_disk);
         self.reclaims = sample.reclaims;
         sample.instances
     }

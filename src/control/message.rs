@@ -13,6 +13,7 @@ mod names;
 mod oom;
 mod pressure;
 mod records;
+mod space;
 mod tally;
 mod views;
 mod why;
@@ -26,10 +27,11 @@ pub use records::{
     DrainRecord, EnvelopeRecord, InstanceRecord, InstanceRecordState, LeaseRecord, LeaseRecordState,
     LimitsRecord, Made, PeakWeight, Process, Record, Recovered, Subject, TaskRecord,
 };
+pub use space::{Disk, DiskOf, HostPids, Inodes};
 pub use tally::{BUCKETS, ClassTally, Histogram, PoolTally};
 pub use views::{
-    Cancelled, ClassView, Deadline, DrainView, End, Failure, HostView, Interruption, LeaseState, LeaseView,
-    PoolView, Reading, Summary,
+    Cancelled, ClassView, Deadline, DiskView, DrainView, End, Failure, HostView, Interruption, LeaseState,
+    LeaseView, PidsView, PoolView, Reading, Summary,
 };
 pub use why::{Refusal, Verdict, Why};
 
@@ -86,6 +88,12 @@ pub struct Sample {
     pub slice: Read<SliceMemory>,
     /// The share of the last ten seconds in which all tasks of the slice waited for memory.
     pub slice_stalled: Read<Permille>,
+    /// Processes and threads of the host.
+    pub pids: Read<HostPids>,
+    /// The disk of the engine.
+    pub engine_disk: Read<Disk>,
+    /// The disk of our own state.
+    pub state_disk: Read<Disk>,
     /// Whether the kernel takes memory back from a container when asked (`memory.reclaim`).
     pub reclaims: bool,
     /// Each instance that could be looked for; one that is missing was not measured.

@@ -34,10 +34,12 @@ mod envelope;
 mod explain;
 mod fortune;
 mod host;
+mod hours;
 mod lease;
 mod made;
 pub mod message;
 mod news;
+mod pace;
 mod placement;
 mod pool;
 mod pressure;
@@ -62,13 +64,14 @@ use self::drain::Drain;
 use self::host::Belief;
 use self::lease::Lease;
 use self::message::{CallId, Event, Input, InstanceId, LeaseId, Output, Reply, Tenant, What};
+use self::pace::Pace;
 use self::pool::Pool;
 use self::records::Records;
 use self::relief::Relief;
 use self::tasks::Tasks;
 use self::timer::{Timer, Timers};
 use crate::profile::{self, HostProfile, PoolName};
-use crate::quantity::Instant;
+use crate::quantity::{Bytes, Instant};
 
 /// Everything the daemon knows and decides, in one place and without a clock.
 #[derive(Debug)]
@@ -95,6 +98,8 @@ pub struct Controller {
     /// Containers that were listed and belong to nobody, and when they were first seen.
     strangers: BTreeMap<InstanceId, Instant>,
     drain: Option<Drain>,
+    /// How many starts may be at once.
+    pace: Pace,
     relief: Relief,
     ceiling: Ceiling,
     records: Records,
@@ -129,6 +134,7 @@ impl Controller {
             calls: BTreeMap::new(),
             strangers: BTreeMap::new(),
             drain: None,
+            pace: Pace::new(),
             relief: Relief::default(),
             ceiling: Ceiling::new(),
             records: Records::default(),
@@ -150,6 +156,7 @@ impl Controller {
     /// As [`Controller::handle`], for who looks at [`Controller::check`] itself.
     pub(crate) fn step(&mut self, now: Instant, input: Input) {
         self.now = now.max(self.now);
+        self.pools.values_mut().for_each(|pool| pool.add_hours(self.now));
         match input {
             Input::Tick => {}
             Input::Sample(sample) => self.take_sample(*sample),
@@ -187,6 +194,12 @@ impl Controller {
     /// The description that a pool's next instance is made from.
     pub fn spec_of(&self, pool: &PoolName) -> Option<&Arc<profile::Pool>> {
         self.pools.get(pool).map(|pool| &pool.spec)
+    }
+
+    /// What one instance of each pool's newest template is expected to need, and how many lives have taught that; for who
+    /// keeps books of its own.
+    pub(crate) fn envelopes(&self) -> impl Iterator<Item = (PoolName, Bytes, u32)> {
+        self.pools.values().map(|pool| (pool.name.clone(), pool.expected.usual, pool.learned.lives()))
     }
 
     fn reply(&mut self, call: CallId, reply: Reply) {

@@ -13,7 +13,8 @@ use super::message::{
     End, Engine, Exit, Failure, InstanceId, InstanceUse, LeaseId, Listing, News, Oom, OomLevel, Output,
     Sample, StartFailure, StopReason, What,
 };
-use super::pool::{Life, MISSES, PROBE_EVERY, Pool, Probing};
+use super::pace::Ended;
+use super::pool::{Life, MISSES, PROBE_EVERY, Probing};
 use super::timer::Timer;
 use crate::quantity::Instant;
 
@@ -32,9 +33,15 @@ impl Controller {
     pub(super) fn take_sample(&mut self, sample: Sample) {
         let now = self.now;
         for (id, seen) in self.belief.take(now, sample) {
+            if let (Ok(used), Some(home)) = (&seen.cpu, self.homes.get(&id).cloned()) {
+                self.pool(&home).note_cpu(now, id, *used);
+            }
             self.take_use(id, seen);
         }
-        self.pools.values_mut().for_each(Pool::expect);
+        for pool in self.pools.values_mut() {
+            pool.expect();
+            pool.expect_cpu(now);
+        }
         self.timers.set(Timer::Telemetry, Belief::unknown_at(now));
         self.take_pressure();
     }
@@ -212,6 +219,9 @@ impl Controller {
     fn became_ready(&mut self, id: InstanceId) {
         let now = self.now;
         let home = self.homes[&id].clone();
+        if let Life::Starting { .. } = self.pools[&home].instances[&id].life {
+            self.note_start(id);
+        }
         let pool = self.pool(&home);
         let instance = &pool.instances[&id];
         let (took, wanted) = (now.since(instance.born), instance.wanted);
@@ -238,6 +248,23 @@ impl Controller {
         self.set_instance_timer(id);
         self.record_instance(id);
         self.tell(what, Some(&home), Some(id));
+    }
+
+    /// A start came to its end: it became ready, or its time was over.
+    pub(super) fn note_start(&mut self, id: InstanceId) {
+        let now = self.now;
+        let home = self.homes[&id].clone();
+        let under_way = self.pools.values().map(|pool| pool.counts.starting).sum();
+        let none_since = id.count == self.ordered;
+        let pool = self.pool(&home);
+        let instance = &pool.instances[&id];
+        let (born, took) = (instance.born, now.since(instance.born));
+        // What was given up says only that it takes longer.
+        if now < born.after(pool.spec.deadlines.start_timeout) {
+            pool.alone.note(took, instance.alone && none_since);
+        }
+        let ended = Ended { born, took, alone: pool.alone.get(), under_way };
+        self.pace.note(now, &ended, self.profile.host.max_starts);
     }
 
     /// Counts a failed start against its pool, also one that was found out late, and clears away what there

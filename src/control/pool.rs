@@ -27,17 +27,19 @@ use super::advice::Ends;
 use super::budget::Promised;
 use super::demand::Demand;
 use super::drain::Drain;
-use super::envelope::{Expected, Learned, Share, Taught};
+use super::envelope::{Busy, Expected, Learned, Share, Taught};
 use super::fortune::Fortune;
 use super::host::Figure;
+use super::hours::Hours;
 use super::message::{
     ClassTally, InstanceId, Kills, LeaseId, OomLevel, PoolTally, Process, StopReason, Tenant, Why,
 };
+use super::pace::Alone;
 use super::queue::{Place, Queue};
 use super::scaling::{self, Held, Plan, Terms};
 use super::shares::{Shares, Slots};
 use crate::profile::{self, ClassName, PoolName};
-use crate::quantity::{Bytes, Instant};
+use crate::quantity::{Bytes, Instant, MilliCpu};
 
 /// A browser that answers takes a few milliseconds; looking every five seconds costs nothing and bounds
 /// how long a hung one can look like stock.
@@ -72,10 +74,18 @@ pub(super) struct Pool {
     pub(super) learned: Learned,
     /// What one instance of the newest template is expected to need.
     pub(super) expected: Expected,
+    /// What those that work use of the processors.
+    pub(super) busy: Busy,
+    /// What one instance of the newest template is expected to use of them.
+    pub(super) cpu_expected: MilliCpu,
+    /// How long its instances were there.
+    pub(super) hours: Hours,
     /// When its leases ended lately, for the estimate of when to come back.
     pub(super) ends: Ends,
     /// How long the last start took that came to something.
     pub(super) last_start: Option<Duration>,
+    /// How long a start takes beside which there is no other.
+    pub(super) alone: Alone,
     /// The drain that was asked for this pool alone.
     pub(super) own_drain: Option<Drain>,
     /// The drain that was asked for the whole host.
@@ -108,6 +118,8 @@ pub(super) struct Instance {
     pub(super) made_known: bool,
     /// When its start was ordered.
     pub(super) born: Instant,
+    /// Whether no other start was under way then.
+    pub(super) alone: bool,
     /// When its start was wanted, which may be before.
     pub(super) wanted: Instant,
     /// When its container was first known to exist; a listing from before says nothing about it.
@@ -174,6 +186,8 @@ impl Pool {
             name,
             learned: Learned::after(Bytes::ZERO, max),
             expected: Expected::declared(spec.memory_expect, max),
+            busy: Busy::new(spec.template.cpus),
+            cpu_expected: spec.cpus_expect,
             spec: Arc::new(spec),
             instances: BTreeMap::new(),
             ready: BTreeSet::new(),
@@ -186,8 +200,10 @@ impl Pool {
             held: Held::default(),
             kept_since: None,
             fortune: Fortune::default(),
+            hours: Hours::default(),
             ends: Ends::default(),
             last_start: None,
+            alone: Alone::default(),
             own_drain: None,
             host_drain: None,
             removed: false,
@@ -195,14 +211,15 @@ impl Pool {
         }
     }
 
-    /// Begins an instance's life.
-    pub(super) fn begin(&mut self, id: InstanceId, now: Instant) -> Instant {
+    /// Begins an instance's life; whether no other start is under way.
+    pub(super) fn begin(&mut self, id: InstanceId, now: Instant, alone: bool) -> Instant {
         let deadline = now.after(self.spec.deadlines.start_timeout);
         let life = Life::Starting { deadline };
         let instance = Instance {
             made: Arc::clone(&self.spec),
             made_known: true,
             born: now,
+            alone,
             wanted: self.kept_since.take().unwrap_or(now),
             exists_since: None,
             runs_since: None,
@@ -379,6 +396,32 @@ impl Pool {
         Cow::Owned(Expected::declared(usual, instance.made.template.memory_max))
     }
 
+    /// What it is expected to use of the processors: one of an older template as was declared of it.
+    fn cpu_expected_of(&self, instance: &Instance) -> MilliCpu {
+        let newest = Arc::ptr_eq(&instance.made, &self.spec);
+        if newest { self.cpu_expected } else { instance.made.cpus_expect }
+    }
+
+    /// Takes in what one that works uses of the processors.
+    pub(super) fn note_cpu(&mut self, now: Instant, id: InstanceId, used: MilliCpu) {
+        let instance = &self.instances[&id];
+        let works = matches!(instance.life, Life::Leased { .. }) && Arc::ptr_eq(&instance.made, &self.spec);
+        if works {
+            self.busy.note(now, used);
+        }
+    }
+
+    /// Its instances were there until now.
+    pub(super) fn add_hours(&mut self, now: Instant) {
+        self.hours.add(now, self.total(), self.spec.max_instance_hours);
+    }
+
+    /// The most of what is declared and what was measured.
+    pub(super) fn expect_cpu(&mut self, now: Instant) {
+        let declared = self.spec.cpus_expect;
+        self.cpu_expected = self.busy.p95(now).map_or(declared, |measured| declared.max(measured));
+    }
+
     /// Takes in what was learned, and what is going on, as of now.
     pub(super) fn expect(&mut self) {
         let running = self.instances.values().filter(|instance| matches!(instance.life, Life::Leased { .. }));
@@ -412,7 +455,7 @@ impl Pool {
                     share
                 }
             };
-            sum.add(share, &instance.made);
+            sum.add(share, self.cpu_expected_of(instance), &instance.made);
         }
         sum
     }
@@ -433,6 +476,8 @@ impl Pool {
         if !same_template(&spec, &self.spec) {
             // What made starts fail may have been the template.
             self.fortune.forgive(now);
+            self.alone = Alone::default();
+            self.busy = Busy::new(spec.template.cpus);
             let former = self.learned.figure(self.expected.usual);
             self.learned = Learned::after(former, spec.template.memory_max);
         }
@@ -446,6 +491,7 @@ impl Pool {
         self.spec = spec;
         self.removed = false;
         self.expect();
+        self.expect_cpu(now);
         let since = |instance: &Instance| match instance.life {
             Life::Warm { since, .. } => Some(since),
             Life::Starting { .. } | Life::Unseen { .. } | Life::Leased { .. } | Life::Stopping { .. } => None,

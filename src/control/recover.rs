@@ -24,6 +24,7 @@ use super::Controller;
 use super::drain::Drain;
 use super::envelope::Learned;
 use super::host::Figure;
+use super::hours::Hours;
 use super::lease::{Lease, State};
 use super::message::{
     DrainRecord, End, EnvelopeRecord, Failure, InstanceId, InstanceRecord, InstanceRecordState, Interruption,
@@ -95,6 +96,7 @@ impl Controller {
         let Some(pool) = self.pools.get_mut(&record.pool) else { return };
         let max = pool.spec.template.memory_max;
         let learned = Learned::of(record, max);
+        pool.hours = Hours::of(&record.hours, record.hours_until);
         pool.learned = if fits { learned } else { Learned::after(learned.figure(record.usual), max) };
         pool.expect();
     }
@@ -289,6 +291,7 @@ impl Controller {
             made,
             made_known: fits,
             born,
+            alone: false,
             wanted: born,
             exists_since: Some(now),
             runs_since: Some(now),

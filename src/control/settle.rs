@@ -7,7 +7,7 @@
 use std::cell::OnceCell;
 
 use super::Controller;
-use super::admission::Asked;
+use super::admission::{self, Asked};
 use super::budget::Promised;
 use super::envelope::Share;
 use super::host::UNKNOWN_AFTER;
@@ -25,6 +25,7 @@ impl Controller {
             self.fire(timer);
         }
         self.watch_telemetry();
+        self.watch_disks();
         self.watch_ceilings();
         self.serve_all();
         self.plan_stock();
@@ -75,6 +76,8 @@ impl Controller {
         match pool.instances[&id].life.clone() {
             Life::Unseen { deadline, .. } if deadline <= now => self.fire_unseen(id),
             Life::Starting { deadline } if deadline <= now => {
+                self.note_start(id);
+                let pool = &self.pools[&home];
                 let limit = crate::quantity::show_duration(deadline.since(pool.instances[&id].born));
                 self.start_failed(
                     id,
@@ -144,6 +147,25 @@ impl Controller {
                 self.tell(What::TelemetryBack, None, None);
             }
             (Some(_), false) | (None, true) => {}
+        }
+    }
+
+    /// Says when a disk becomes too full, and when it is so no more. One that cannot be read says neither.
+    fn watch_disks(&mut self) {
+        let low = match admission::disk_trouble(&self.profile.host, &self.belief, self.now) {
+            Some(Why::NoTelemetry(_)) => return,
+            low => low,
+        };
+        match (low, self.belief.told_disk) {
+            (Some(why), false) => {
+                self.belief.told_disk = true;
+                self.tell(What::DiskLow(why), None, None);
+            }
+            (None, true) => {
+                self.belief.told_disk = false;
+                self.tell(What::DiskRoom, None, None);
+            }
+            (Some(_), true) | (None, false) => {}
         }
     }
 
@@ -279,19 +301,19 @@ impl Controller {
                 if let Urgency::Waiting(promised) = urgency
                     && why.is_shortage()
                 {
-                    ahead.add(Share::of_new(&pool.expected), &pool.spec);
+                    ahead.add(Share::of_new(&pool.expected), pool.cpu_expected, &pool.spec);
                     if promised < now {
-                        late.add(Share::of_new(&pool.expected), &pool.spec);
+                        late.add(Share::of_new(&pool.expected), pool.cpu_expected, &pool.spec);
                     }
                 }
                 let pool = self.pool(&next);
-                let its_turn = matches!(why, Why::Starts { .. });
+                let its_turn = matches!(why, Why::Starts { .. } | Why::StartPace { .. });
                 pool.kept_since = its_turn.then(|| pool.kept_since.unwrap_or(now));
                 pool.blocked_by = Some(why);
                 continue;
             }
             if let Some(promised) = &mut promised {
-                promised.add(Share::of_new(&pool.expected), &pool.spec);
+                promised.add(Share::of_new(&pool.expected), pool.cpu_expected, &pool.spec);
             }
             starting += 1;
             self.start_one(&next);
@@ -310,6 +332,7 @@ impl Controller {
             pool,
             profile: &self.profile,
             belief: &self.belief,
+            pace: &self.pace,
             now: self.now,
             starting,
             refill,
@@ -350,9 +373,10 @@ impl Controller {
         self.ordered = self.ordered.checked_add(1).expect("a run lasts for fewer than 2^32 starts");
         let id = InstanceId { run: self.run, count: self.ordered };
         let now = self.now;
+        let alone = self.pools.values().all(|pool| pool.counts.starting == 0);
         let pool = self.pool(name);
         pool.tally.starts = pool.tally.starts.saturating_add(1);
-        let (deadline, made) = (pool.begin(id, now), pool.spec.clone());
+        let (deadline, made) = (pool.begin(id, now, alone), pool.spec.clone());
         self.homes.insert(id, name.clone());
         self.set_instance_timer(id);
         self.record_instance(id);

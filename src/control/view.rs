@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 
 use super::Controller;
+use super::admission;
 use super::budget;
 use super::drain::Drain;
 use super::lease::{Lease, State};
 use super::message::{
-    ClassView, DrainView, Engine, HostView, LeaseState, LeaseView, PoolView, PressureView, Summary, Why,
+    ClassView, Disk, DiskView, DrainView, Engine, HostView, LeaseState, LeaseView, PidsView, PoolView,
+    PressureView, Summary, Why,
 };
 use super::pool::{Life, Pool};
 use crate::profile::ClassName;
@@ -40,7 +42,10 @@ impl Controller {
         let memory = self.belief.memory.reading(self.now);
         // Before the first look nothing is wrong yet.
         let tried = !self.belief.memory.never_tried();
-        memory.known().err().filter(|_| tried).map(|why| Why::NoTelemetry(why.to_owned()))
+        let unknown = memory.known().err().filter(|_| tried).map(|why| Why::NoTelemetry(why.to_owned()));
+        let disk = || admission::disk_trouble(&self.profile.host, &self.belief, self.now);
+        // One that is not known yet is looked at with the engine's first word.
+        unknown.or_else(|| disk().filter(|why| !matches!(why, Why::NoTelemetry(_))))
     }
 
     pub(super) fn view_lease(&self, lease: &Lease) -> LeaseView {
@@ -108,6 +113,7 @@ impl Controller {
             envelope: pool.expected.usual,
             lives: pool.learned.lives(),
             memory_expect: pool.spec.memory_expect,
+            cpu_expected: pool.cpu_expected,
             promised: pool.promised(now).memory,
             drain: pool.drain().map(|drain| view_drain(drain, leased, pool.total())),
             blocked_by: pool.blocked_by.clone(),
@@ -128,6 +134,8 @@ impl Controller {
             leased += pool.counts.leased;
             total += pool.total();
         }
+        let promised = self.promised();
+        let disk = |of: Disk| DiskView { of, floor: budget::disk_floor(host, &of).0 };
         let stocked =
             |pool: &Pool| pool.is_closed() || pool.counts.warm + pool.counts.leased >= pool.spec.warm.min;
         HostView {
@@ -145,13 +153,21 @@ impl Controller {
                 level: gauge.level(),
                 lasting: now.since(gauge.since().max(self.since)),
             },
+            pids: self.belief.pids.reading(now).map(|of| PidsView {
+                of,
+                limit: budget::pids_limit(host, &of),
+                promised: promised.pids,
+            }),
+            engine_disk: self.belief.engine_disk.reading(now).map(disk),
+            state_disk: self.belief.state_disk.reading(now).map(disk),
             slice: self.belief.slice.reading(now),
             ceilings: self.ceiling.view.clone(),
             memory,
             memory_limit: limit,
-            memory_promised: self.promised().memory,
+            memory_promised: promised.memory,
             floor,
-            starts: (starting, host.max_starts),
+            starts: (starting, self.pace.allows(host.max_starts)),
+            max_starts: host.max_starts,
             engine: self.belief.engine.clone(),
             drain: self.drain.map(|drain| view_drain(drain, leased, total)),
         }

@@ -6,10 +6,10 @@ use std::fmt;
 use std::time::Duration;
 
 use super::message::{
-    Cancelled, Deadline, End, Exit, Failure, Interruption, LeaseState, Level, Oom, OomLevel, Shortage,
-    StartFailure, StopReason, Tier, What, Why,
+    Cancelled, Deadline, DiskOf, End, Exit, Failure, Interruption, LeaseState, Level, Oom, OomLevel,
+    Shortage, StartFailure, StopReason, Tier, What, Why,
 };
-use crate::quantity::{Bytes, show_duration};
+use crate::quantity::{Bytes, Permille, show_duration};
 
 /// The numbers of a limit, in its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,6 +27,7 @@ impl Why {
     pub const fn code(&self) -> &'static str {
         match self {
             Why::QueueFull { .. } => "queue_full",
+            Why::InstanceHours { .. } => "max_instance_hours",
             Why::TenantLimit { .. } => "tenant_limit",
             Why::HeldBack { .. } => "held_back",
             Why::WaitExpired { .. } => "wait_expired",
@@ -37,8 +38,12 @@ impl Why {
             Why::MemoryPromised { .. } => "memory_promised",
             Why::MemoryAvailable { .. } => "memory_available",
             Why::Cpu { .. } => "cpu",
+            Why::Pids { .. } => "pids",
+            Why::Disk { .. } => "disk",
+            Why::Inodes { .. } => "disk_inodes",
             Why::MaxInstances { .. } => "max_instances",
             Why::Starts { .. } => "max_starts",
+            Why::StartPace { .. } => "start_pace",
             Why::UnderPressure { .. } => "under_pressure",
             Why::CpuPressure { .. } => "cpu_pressure",
             Why::Recovering { .. } => "recovering",
@@ -55,17 +60,24 @@ impl Why {
         match self {
             Why::NeverFits { need, have }
             | Why::MemoryPromised { need, have }
-            | Why::MemoryAvailable { need, have } => of(need.get(), have.get(), "bytes"),
+            | Why::MemoryAvailable { need, have }
+            | Why::Disk { need, have, .. } => of(need.get(), have.get(), "bytes"),
+            Why::Pids { need, have } => of(*need, *have, "pids"),
+            Why::Inodes { need, have, .. } => of(*need, *have, "inodes"),
             Why::Cpu { need, have } => of(need.get(), have.get(), "millicores"),
             Why::QueueFull { queued, limit } => of(u64::from(*queued) + 1, u64::from(*limit), "requests"),
             Why::TenantLimit { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "leases"),
             Why::HeldBack { have, held } => of(u64::from(*held) + 1, u64::from(*have), "slots"),
+            Why::InstanceHours { used, most, .. } => {
+                of(used.as_secs() / 60 + 1, most.as_secs() / 60, "instance-minutes")
+            }
             Why::MaxInstances { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "instances"),
             Why::UnderPressure { shortage, .. } => {
                 of(shortage.floor.get(), shortage.available.get(), "bytes")
             }
             Why::CpuPressure { have, limit, .. }
             | Why::Recovering { have, limit }
+            | Why::StartPace { have, limit, .. }
             | Why::Starts { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "starts"),
             Why::WaitExpired { .. }
             | Why::HostDraining
@@ -117,20 +129,27 @@ impl fmt::Display for Why {
             Why::Cpu { need, have } => {
                 write!(f, "one more needs {need} cores, and {have} are not promised yet")
             }
+            Why::Pids { need, have } => f.write_str(&short_of_pids(*need, *have)),
+            Why::Disk { of, need, have } => {
+                let (need, have) = apart(*need, *have);
+                write!(f, "{have} is free on the disk of {of}, below the disk_floor of {need}")
+            }
+            Why::Inodes { of, need, have } => {
+                write!(f, "{have} inodes are free on the disk of {of}, and {need} should be")
+            }
             Why::MaxInstances { have, limit } => {
                 write!(f, "max_instances is reached: {have} of {limit}, those being stopped included")
+            }
+            Why::InstanceHours { used, most, per, returns_in } => {
+                let [used, most, per, again] = [used, most, per, returns_in].map(|time| show_duration(*time));
+                write!(f, "instances were there for {used} of {most} in {per}, and there is room in {again}")
             }
             Why::Starts { have, limit } => {
                 write!(f, "max_starts is reached: {have} of {limit} under way")
             }
+            Why::StartPace { have, limit, strain } => f.write_str(&paced(*have, *limit, *strain)),
             Why::UnderPressure { shortage, .. } => write!(f, "the host is short of memory: {shortage}"),
-            Why::CpuPressure { stalled, have, limit } => {
-                write!(
-                    f,
-                    "some task waited for a processor {stalled} of the last 10s, so fewer starts may be: {have} of \
-                     {limit} under way"
-                )
-            }
+            Why::CpuPressure { stalled, have, limit } => f.write_str(&busy(*stalled, *have, *limit)),
             Why::Recovering { have, limit } => {
                 write!(
                     f,
@@ -145,6 +164,26 @@ impl fmt::Display for Why {
             Why::NotRecorded(why) => write!(f, "records cannot be written: {why}"),
         }
     }
+}
+
+fn short_of_pids(need: u64, have: u64) -> String {
+    format!(
+        "one more may make {need} processes and threads, and {have} of what the kernel can have are neither there, \
+         promised nor reserved"
+    )
+}
+
+fn busy(stalled: Permille, have: u32, limit: u32) -> String {
+    format!(
+        "some task waited for a processor {stalled} of the last 10s, so fewer starts may be: {have} of {limit} under way"
+    )
+}
+
+fn paced(have: u32, limit: u32, strain: Permille) -> String {
+    format!(
+        "no more starts at once than this host has shown to make: {have} of {limit} under way, and the last took {strain} \
+         of the time of one alone"
+    )
 }
 
 /// Two sizes that differ, so finely that they look it.
@@ -162,6 +201,15 @@ fn apart(need: Bytes, have: Bytes) -> (String, String) {
 
 fn many_warm(count: u32) -> String {
     many(count, "idle warm instance")
+}
+
+impl fmt::Display for DiskOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DiskOf::Engine => "the container engine",
+            DiskOf::State => "our own state",
+        })
+    }
 }
 
 impl Level {
@@ -420,6 +468,8 @@ impl fmt::Display for What {
             }
             What::TelemetryLost(why) => write!(f, "the host's memory is not known, starting nothing: {why}"),
             What::TelemetryBack => write!(f, "the host's memory is known"),
+            What::DiskLow(why) => write!(f, "{why}, starting nothing"),
+            What::DiskRoom => write!(f, "the disks have room"),
             What::Pressure(before, now) => {
                 write!(f, "memory pressure is {}, was {}: {now}", now.level.code(), before.code())
             }

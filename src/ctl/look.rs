@@ -4,7 +4,7 @@
 
 use std::io::IsTerminal;
 
-use crate::api::wire::{ChangeBody, FigureBody, HostBody, LeaseBody, PoolBody};
+use crate::api::wire::{ChangeBody, DiskBody, FigureBody, HostBody, LeaseBody, PoolBody};
 use crate::quantity::{Bytes, MilliCpu, Permille, show_duration};
 
 /// Rows under a head, each column as wide as its widest cell. Numbers are right-aligned by their head's `>`.
@@ -77,7 +77,12 @@ pub(super) fn host(host: &HostBody) -> String {
     );
     say("pressure", format!("{} for {}", host.pressure_level, millis(host.pressure_level_ms)));
     say("ceiling", ceiling(host));
-    say("starts", format!("{} of {} under way", host.starting, host.max_starts));
+    say("pids", pids(host));
+    say(
+        "disk",
+        format!("{} for the engine, {} for our state", disk(&host.engine_disk), disk(&host.state_disk)),
+    );
+    say("starts", starts(host));
     if let Some(drain) = &host.drain {
         let what = match (drain.instances, drain.leases) {
             (0, _) => "nothing is left; `stokerctl undrain` takes work again".into(),
@@ -90,6 +95,31 @@ pub(super) fn host(host: &HostBody) -> String {
         say("drain", what);
     }
     text
+}
+
+/// Processes and threads.
+fn pids(host: &HostBody) -> String {
+    figure(&host.pids, |pids| {
+        let (there, most, ours) = (pids.there, pids.most, pids.in_containers);
+        format!("{there} of {most}, {ours} in containers; {} of {} promised", pids.promised, pids.limit)
+    })
+}
+
+/// Cold starts under way, and how many may be.
+fn starts(host: &HostBody) -> String {
+    let under_way = format!("{} of {} under way", host.starting, host.starting_limit);
+    match host.starting_limit < host.max_starts {
+        true => format!("{under_way}; up to {} where that does not make them slow", host.max_starts),
+        false => under_way,
+    }
+}
+
+/// How much of a disk is free.
+fn disk(disk: &FigureBody<DiskBody>) -> String {
+    figure(disk, |disk| {
+        let of = |bytes| Bytes::new(bytes).to_string();
+        format!("{} of {} free (floor {})", of(disk.free_bytes), of(disk.total_bytes), of(disk.floor_bytes))
+    })
 }
 
 /// What all containers hold, and the kernel's limit on that.

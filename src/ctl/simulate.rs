@@ -109,6 +109,9 @@ fn table(outcome: &Outcome) -> String {
     let failed = if instances.failed > 0 { format!(", {} failed", instances.failed) } else { String::new() };
     let part = share(unused, instances.created);
     add("instances", format!("{} made{failed}, {unused} never lent ({part})", instances.created));
+    if let (Some(p95), Some(longest)) = (instances.start_p95_ms, instances.start_max_ms) {
+        add("starts", format!("19 of 20 took at most {}, the longest {}", millis(p95), millis(longest)));
+    }
     add("never lent", listed(&instances.unused));
     let size = |bytes: u64| Bytes::new(bytes).to_string();
     let limit = memory.limit_bytes.map_or_else(|| "a limit that is not known".into(), size);

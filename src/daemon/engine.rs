@@ -79,6 +79,7 @@ async fn once(world: &World, address: &Address) -> anyhow::Result<()> {
     let socket = UnixStream::connect(&address.socket).await;
     drop(socket.with_context(|| format!("cannot connect to `{}`", address.socket.display()))?);
     let docker = Docker::connect(&address.socket, address.owner.clone()).await?;
+    world.eyes.engine_is_at(docker.facts().root_dir.clone());
     world.engine.set(docker.clone());
     let mut events = pin!(docker.events());
     let mut list = interval(LIST_EVERY);

@@ -5,6 +5,7 @@
 //! tasks stand still for memory, and has the first one look at once; where the kernel gives no such word, each second
 //! must do. A third one asks idle instances for memory, since each may keep it waiting.
 
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -39,6 +40,8 @@ enum Order {
     Follow(InstanceId, u32),
     Forget(InstanceId),
     Reclaim(InstanceId),
+    /// The engine's files are here.
+    Engine(PathBuf),
     /// Look at this one alone, and say when that is done.
     LookAt(InstanceId, oneshot::Sender<()>),
     /// Tasks stood still for memory.
@@ -53,12 +56,16 @@ pub(super) struct Eyes {
 
 impl Eyes {
     /// Starts the threads; they end when the last [`Eyes`] are gone, or the loop is.
-    pub(super) fn open(samples: mpsc::Sender<Input>) -> io::Result<Eyes> {
+    pub(super) fn open(samples: mpsc::Sender<Input>, state: PathBuf) -> io::Result<Eyes> {
         let (orders, incoming) = sync_channel(ORDERS);
         let orders = Arc::new(orders);
         let (asked, asking) = sync_channel(RECLAIMS);
         let waker = Arc::downgrade(&orders);
-        thread::Builder::new().name("measure".into()).spawn(move || look(&incoming, &samples, &asked))?;
+        thread::Builder::new().name("measure".into()).spawn(move || {
+            let mut measure = Measure::new(Root::host());
+            measure.state_is_at(state);
+            look(measure, &incoming, &samples, &asked);
+        })?;
         thread::Builder::new().name("trigger".into()).spawn(move || wake(&waker))?;
         thread::Builder::new().name("reclaim".into()).spawn(move || ask_back(&asking))?;
         Ok(Eyes { orders })
@@ -77,6 +84,11 @@ impl Eyes {
     /// Asks the kernel to take back from this instance what it can, some time soon.
     pub(super) fn reclaim(&self, instance: InstanceId) {
         self.order(Order::Reclaim(instance));
+    }
+
+    /// The engine was reached, and has its files here.
+    pub(super) fn engine_is_at(&self, folder: PathBuf) {
+        self.order(Order::Engine(folder));
     }
 
     /// Looks at this instance alone, and hands the loop what was seen. Resolves when that is done, or was not within
@@ -99,8 +111,12 @@ impl Eyes {
     }
 }
 
-fn look(orders: &Receiver<Order>, samples: &mpsc::Sender<Input>, reclaims: &SyncSender<Reclaim>) {
-    let mut measure = Measure::new(Root::host());
+fn look(
+    mut measure: Measure,
+    orders: &Receiver<Order>,
+    samples: &mpsc::Sender<Input>,
+    reclaims: &SyncSender<Reclaim>,
+) {
     let mut next = clock::now();
     let mut looks = 0u64;
     loop {
@@ -119,6 +135,10 @@ fn look(orders: &Receiver<Order>, samples: &mpsc::Sender<Input>, reclaims: &Sync
             Ok(Order::Reclaim(instance)) => {
                 // As many wait as may: this one keeps what it has, and is ended if that is not enough.
                 let _ = measure.reclaim(instance).map(|reclaim| reclaims.try_send(reclaim));
+            }
+            Ok(Order::Engine(folder)) => {
+                measure.engine_is_at(folder);
+                next = clock::now();
             }
             Ok(Order::LookAt(instance, done)) => {
                 if let Some(seen) = measure.look_at(instance, clock::now()) {

@@ -137,11 +137,13 @@ pub(in crate::docker) fn pool(kind: Kind) -> Pool {
             probe: Probe::Command(vec!["true".into()]),
         },
         memory_expect: Bytes::mib(256),
+        cpus_expect: MilliCpu::new(500),
         expect_runtime: Duration::from_secs(60),
         target_utilization: Permille::new(700),
         miss_target: Permille::new(50),
         warm: Warm { min: 0, max: 1, max_age: Duration::from_secs(600), keep: Duration::from_secs(600) },
         max_instances: 4,
+        max_instance_hours: None,
         deadlines: Deadlines {
             start_timeout: Duration::from_secs(30),
             first_use_timeout: Duration::from_secs(30),

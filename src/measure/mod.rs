@@ -7,7 +7,8 @@
 //! ```text
 //! root.rs     where /proc and the cgroups are; where a process's cgroup is
 //! file.rs     one kernel file: kept open, bounded, whole
-//! host.rs     meminfo, stat, pressure
+//! host.rs     meminfo, stat, pressure, pids
+//! disk.rs     how full the disks are
 //! cgroup.rs   memory, processor time and kills of one container, cgroup v1 and v2
 //! rate.rs     a counter between two looks
 //! slice.rs    all containers together
@@ -31,6 +32,7 @@
 //! [`Unread`]: crate::control::message::Unread
 
 mod cgroup;
+mod disk;
 mod file;
 mod host;
 mod rate;
@@ -43,6 +45,8 @@ mod trigger;
 mod live;
 #[cfg(test)]
 mod slice_tests;
+#[cfg(test)]
+mod space_tests;
 #[cfg(test)]
 mod tests;
 
@@ -58,6 +62,7 @@ use crate::control::message::{InstanceId, InstanceUse, Sample};
 use crate::quantity::Instant;
 
 use cgroup::Cgroup;
+use disk::Folder;
 use file::Page;
 use host::Host;
 use root::Place;
@@ -70,6 +75,8 @@ pub struct Measure {
     page: Page,
     host: Host,
     slice: Slice,
+    engine_folder: Folder,
+    state_folder: Folder,
     instances: BTreeMap<InstanceId, (Place, Cgroup)>,
 }
 
@@ -119,10 +126,22 @@ impl Measure {
         Measure {
             host: Host::new(&root),
             slice: Slice::new(&root),
+            engine_folder: Folder::default(),
+            state_folder: Folder::default(),
             root,
             page: Page::new(),
             instances: BTreeMap::new(),
         }
+    }
+
+    /// Looks from the next sample on how full the disk of the engine's files is.
+    pub fn engine_is_at(&mut self, folder: PathBuf) {
+        self.engine_folder.is_at(folder);
+    }
+
+    /// The same of our own state.
+    pub fn state_is_at(&mut self, folder: PathBuf) {
+        self.state_folder.is_at(folder);
     }
 
     /// Measures this instance from the next sample on; `pid` is its container's first process.
@@ -172,9 +191,22 @@ impl Measure {
         let slice = self.slice.memory(&mut self.page);
         let slice_stalled = self.slice.stalled(&mut self.page);
         let reclaims = self.slice.reclaims();
+        let pids = self.host.pids(self.slice.pids(&mut self.page), &mut self.page);
+        let (engine_disk, state_disk) = (self.engine_folder.disk(), self.state_folder.disk());
         let cpu = self.host.cpu(&mut self.page);
         let pressure = self.host.pressure(&mut self.page);
         let memory = self.host.memory(&mut self.page);
-        Sample { memory, cpu, pressure, slice, slice_stalled, reclaims, instances }
+        Sample {
+            memory,
+            cpu,
+            pressure,
+            slice,
+            slice_stalled,
+            pids,
+            engine_disk,
+            state_disk,
+            reclaims,
+            instances,
+        }
     }
 }

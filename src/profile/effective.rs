@@ -138,7 +138,9 @@ impl HostProfile {
         list.add("name", host.name.as_deref().map(text));
         list.add("reserve.memory", Some(amount(host.reserve_memory)));
         list.add("reserve.cpu", Some(text(&host.reserve_cpu.to_string())));
+        list.add("reserve.pids", Some(text(&host.reserve_pids.to_string())));
         list.add("floor", Some(amount(host.floor)));
+        list.add("disk_floor", Some(amount(host.disk_floor)));
         list.add("cpu_overcommit", Some(text(&host.cpu_overcommit.to_string())));
         list.add("max_starts", Some(host.max_starts.to_string()));
         for (name, class) in &self.classes {
@@ -183,6 +185,7 @@ impl List {
         self.add("memory_max", Some(size(template.memory_max)));
         self.add("memory_expect", Some(size(pool.memory_expect)));
         self.add("cpus", Some(text(&template.cpus.to_string())));
+        self.add("cpus_expect", Some(text(&pool.cpus_expect.to_string())));
         self.add("pids", Some(template.pids.to_string()));
         self.add("nofile", Some(template.nofile.to_string()));
         self.add("shm", Some(size(template.shm)));
@@ -204,6 +207,9 @@ impl List {
         self.add("warm.max_age", Some(text(&spell_time(warm.max_age))));
         self.add("warm.keep", Some(text(&spell_time(warm.keep))));
         self.add("max_instances", Some(pool.max_instances.to_string()));
+        let budget = pool.max_instance_hours;
+        self.add("max_instance_hours.hours", budget.map(|budget| budget.hours.to_string()));
+        self.add("max_instance_hours.per", budget.map(|budget| text(&spell_time(budget.per))));
         self.add("start_timeout", Some(text(&spell_time(deadlines.start_timeout))));
         self.add("first_use_timeout", Some(text(&spell_time(deadlines.first_use_timeout))));
         self.add("idle_timeout", Some(text(&spell_time(deadlines.idle_timeout))));

@@ -113,30 +113,39 @@ pub struct Host {
     pub reserve_memory: Amount,
     /// Cores that never belong to containers.
     pub reserve_cpu: MilliCpu,
+    /// The share of the tasks that the kernel can have that never belongs to containers.
+    pub reserve_pids: Permille,
     /// MemAvailable that must remain whatever was promised.
     pub floor: Amount,
-    /// How far the sum of the instances' `cpus` may exceed the cores that are not reserved.
+    /// What must be free on the disks of the engine and of our own state for anything to be started.
+    pub disk_floor: Amount,
+    /// How far the sum of the instances' `cpus_expect` may exceed the cores that are not reserved.
     pub cpu_overcommit: Permille,
     /// Cold starts that may be under way at once, over all pools; at least 1.
     pub max_starts: u32,
 }
 
-/// An amount of memory, given outright or as a share of the host's total.
+/// An amount of memory or of a disk, given outright or as a share of the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
     /// Outright.
     Bytes(Bytes),
-    /// A share of the host's total memory.
+    /// A share of the whole.
     Share(Permille),
 }
 
 impl Amount {
-    /// What it comes to on a host with this much memory.
+    /// What it comes to where the whole is this much.
     pub fn of(self, total: Bytes) -> Bytes {
         match self {
             Amount::Bytes(bytes) => bytes,
             Amount::Share(share) => share.of(total),
         }
+    }
+
+    /// Whether it is nothing, whatever the whole is.
+    pub fn is_nothing(self) -> bool {
+        self == Amount::Bytes(Bytes::ZERO) || self == Amount::Share(Permille::new(0))
     }
 }
 
@@ -192,6 +201,8 @@ pub struct Pool {
     pub template: Template,
     /// What one instance is expected to need at its peak, until lives have been measured.
     pub memory_expect: Bytes,
+    /// Processor time per time that one instance is expected to use; what is measured counts where it is more.
+    pub cpus_expect: MilliCpu,
     /// How long a lease is expected to run, until some have ended.
     pub expect_runtime: Duration,
     /// How busy its slots may be on average, for those that wait to find one.
@@ -202,6 +213,8 @@ pub struct Pool {
     pub warm: Warm,
     /// The operator's ceiling on instances in any state.
     pub max_instances: u32,
+    /// The operator's ceiling on how long they may be there together; `None` means as long as they like.
+    pub max_instance_hours: Option<InstanceHours>,
     /// The deadlines of its instances and leases.
     pub deadlines: Deadlines,
     /// Whether what its instances write goes to the journal, too.
@@ -242,6 +255,15 @@ pub struct PoolClass {
     pub guaranteed: u32,
     /// How often it has its turn beside others, where they take turns; in thousandths.
     pub weight: u32,
+}
+
+/// A budget of time: `max_instance_hours = { hours, per }` of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InstanceHours {
+    /// Hours that instances may be there, added up over all of them...
+    pub hours: u32,
+    /// ...within this time.
+    pub per: Duration,
 }
 
 /// What becomes of a pool's leases when the host is short of memory.

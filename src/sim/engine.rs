@@ -375,11 +375,17 @@ impl World {
         keep.kills.processes += 1;
         keep.kills.own_limit += u64::from(own);
         let (memory, cpu, kills) = (Ok(keep.held), Ok(MilliCpu::new(0)), Ok(keep.kills));
-        if first || !self.engine.away {
-            self.word(Input::Looked(id, InstanceUse { memory, cpu, kills }));
-        }
         if first {
-            self.runs_on(id, &Step::Dies(KILLED));
+            keep.stage = Stage::Exited;
+        }
+        if self.engine.away && !first {
+            return;
+        }
+        self.word(Input::Looked(id, InstanceUse { memory, cpu, kills }));
+        if first && !self.engine.away {
+            // Said behind the look, whatever becomes of that one.
+            let exit = News::Exited(Exit { code: Some(KILLED) });
+            self.soon(Duration::from_millis(3), Happening::Word(Input::Instance(id, exit)));
         }
     }
 

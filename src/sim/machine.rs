@@ -12,14 +12,14 @@
 //! the controller asked for, or where the host has nothing left. A victim of the last two that was within what its
 //! pool expects is innocent.
 //!
-//! Deliberately absent: swap, page cache, and stalls for memory, which what cannot be reclaimed does not cause;
+//! Deliberately absent: tasks and disks, of which there are plenty; swap, page cache, and stalls for memory, which what cannot be reclaimed does not cause;
 //! callers whose work gets slower where processors are short.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::engine::{Keep, Step};
-use super::{Happening, World, unread};
+use super::{Happening, World, space, unread};
 use crate::control::message::{
     HostCpu, HostMemory, Input, InstanceId, InstanceUse, Pressure, Sample, SliceMemory,
 };
@@ -117,12 +117,16 @@ impl World {
         self.note_look(hard);
         let none = Permille::new(0);
         let cpu_some = Permille::new(u32::try_from(waits).unwrap_or(1000));
+        let space::Seen { pids, disks: [engine_disk, state_disk] } = self.see_space();
         let sample = Sample {
             memory: self.seen(memory),
             cpu: self.seen(HostCpu { cores: self.cores, busy }),
             pressure: self.seen(Pressure { memory_some: none, memory_full: none, cpu_some, io_some: none }),
             slice: self.seen(SliceMemory { hard }),
             slice_stalled: self.seen(none),
+            pids,
+            engine_disk,
+            state_disk,
             reclaims: self.reclaims,
             instances,
         };

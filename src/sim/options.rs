@@ -23,6 +23,8 @@ pub struct Options {
     pub memory: Bytes,
     /// Processors of the host.
     pub cores: MilliCpu,
+    /// Processes and threads that its containers can have.
+    pub pids: u64,
     /// How long callers come and things go wrong; after it all is well.
     pub trouble: Duration,
     /// Callers in ten seconds, on average.
@@ -82,6 +84,10 @@ pub struct Faults {
     pub restarts: bool,
     /// Instances that grow to their limit.
     pub leaks: u32,
+    /// Somebody else makes very many processes for a while.
+    pub crowds: bool,
+    /// A disk is nearly full for a while.
+    pub fills: bool,
     /// Tasks stand still for memory and processors while somebody else takes them.
     pub stalls: bool,
 }
@@ -115,22 +121,28 @@ impl Options {
             restarts: often(2) > 0,
             leaks: often(300),
             stalls: often(1) == 1,
+            crowds: false,
+            fills: false,
         };
         let (profile, memory, cores) = host(&mut rng, true);
         let others = (0..3).map(|_| host(&mut rng, false).0).collect();
-        Options {
+        let mut options = Options {
             seed,
             profile,
             others,
             memory,
             cores,
+            pids: 0,
             trouble: Duration::from_secs(rng.u64(40..=180)),
             // On a host where few come something is warm when memory runs short.
             arrivals: if rng.u32(0..3) == 0 { rng.u32(1..=3) } else { rng.u32(1..=25) },
             reclaims: rng.bool(),
             faults,
             checked: true,
-        }
+        };
+        options.pids = pids(&options.profile) + rng.u64(0..=4000);
+        (options.faults.crowds, options.faults.fills) = (rng.bool(), rng.bool());
+        options
     }
 }
 
@@ -146,6 +158,14 @@ impl fmt::Display for Options {
         let shown = if faults.reloads { others.as_slice() } else { &[] };
         shown.iter().try_for_each(|other| write!(f, "\nfor a while:\n{other}"))
     }
+}
+
+/// What all stock may make of them, and one more: no pool says other than the usual.
+fn pids(profile: &str) -> u64 {
+    let profile = crate::profile::check("drawn", profile).expect("drawn profiles are right");
+    let pids = |pool: &crate::profile::Pool| u64::from(pool.template.pids);
+    let stock = profile.pools.values().map(|pool| u64::from(pool.warm.min) * pids(pool));
+    stock.sum::<u64>() + profile.pools.values().map(pids).max().unwrap_or(0)
 }
 
 /// A host of one to three pools, and just so large that all stock fits and not all that may be asked for.
@@ -173,13 +193,15 @@ fn host(rng: &mut Rng, whole: bool) -> (String, Bytes, MilliCpu) {
         let deadlines: String =
             seconds.iter().map(|(key, value)| format!("{key} = \"{value}s\"\n")).collect();
         let most = min + more + rng.u64(1..=3);
+        let expected = if min == more { cpu / 2 } else { cpu };
         let shares = shares(rng, most);
         pools += &format!(
             "[pool.{name}]\nkind = \"{kind}\"\nimage = \"{image}\"\nmemory_expect = \"{expect}MiB\"\n\
-             memory_max = \"{}MiB\"\ncpus = \"{}\"\nmax_instances = {}\n\
+             memory_max = \"{}MiB\"\ncpus = \"{}\"\ncpus_expect = \"{}\"\nmax_instances = {}\n\
              warm = {{ min = {min}, max = {}, max_age = \"{}s\" }}\non_pressure = \"{}\"\n{deadlines}{shares}",
             2 * expect,
             MilliCpu::new(cpu),
+            MilliCpu::new(expected),
             most,
             min + more,
             rng.u64(20..=120),

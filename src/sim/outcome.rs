@@ -96,6 +96,10 @@ pub struct Instances {
     pub created: u64,
     /// Starts that failed.
     pub failed: u64,
+    /// How long nineteen of twenty starts took at most, from the order until ready.
+    pub start_p95_ms: Option<f64>,
+    /// The longest that one took.
+    pub start_max_ms: Option<f64>,
     /// Those that were never lent, by what ended them.
     pub unused: BTreeMap<String, u64>,
 }
@@ -162,6 +166,8 @@ impl Outcome {
             instances: Instances {
                 created: count("starts"),
                 failed: count("starts failed"),
+                start_p95_ms: tally.starts.quantile(950).map(in_millis),
+                start_max_ms: (tally.starts.many > 0).then(|| in_millis(tally.starts.longest)),
                 unused: tally.unused.iter().map(text).collect(),
             },
             memory: Memory {

@@ -86,6 +86,7 @@ impl Report {
             What::PoolGone => self.count("pools gone"),
             What::EngineLost(_) => self.count("engine lost"),
             What::TelemetryLost(_) => self.count("telemetry lost"),
+            What::DiskLow(_) => self.count("disk low"),
             What::Pressure(_, now) => self.count(now.level.code()),
             What::ReliefEnds(victim, _) => self.count(victim.tier.code()),
             What::ReliefAsks(..) => self.count("asks"),
@@ -103,6 +104,7 @@ impl Report {
             | What::ReloadRefused(_)
             | What::EngineBack
             | What::TelemetryBack
+            | What::DiskRoom
             | What::CeilingsStand(_)
             | What::StoreBack
             | What::Recovered { .. } => {}

@@ -28,6 +28,8 @@ pub(super) struct Tally {
     pub(super) refusals: BTreeMap<(&'static str, Option<&'static str>), u64>,
     /// Instances that were never lent, by what ended them.
     pub(super) unused: BTreeMap<&'static str, u64>,
+    /// How long starts took, from the order until ready.
+    pub(super) starts: Waits,
     pub(super) kills: Kills,
     /// The most that all containers held, and were promised, and the least that the host had available.
     pub(super) held: Bytes,
@@ -107,6 +109,7 @@ impl Tally {
             left: 0,
             refusals: BTreeMap::new(),
             unused: BTreeMap::new(),
+            starts: Waits::default(),
             kills: Kills::default(),
             held: Bytes::ZERO,
             promised: Bytes::ZERO,
@@ -231,7 +234,7 @@ impl Point {
 }
 
 impl Waits {
-    fn note(&mut self, wait: Duration) {
+    pub(super) fn note(&mut self, wait: Duration) {
         *self.by_length.entry(coarse(wait)).or_default() += 1;
         self.many += 1;
         self.longest = self.longest.max(wait);

@@ -184,6 +184,9 @@ impl World {
         let (Some(play), Some(id)) = (&mut self.play, event.instance) else { return };
         let keep = self.engine.keeps.get_mut(&id).and_then(|keep| keep.modelled.as_mut());
         let Some(modelled) = keep else { return };
+        if let What::InstanceWarm(took) = event.what {
+            play.tally.starts.note(took);
+        }
         if let What::LeaseGranted(_) = event.what {
             modelled.lent_at = Some(self.now);
         }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 use crate::control::message::{
-    Cancelled, Deadline, End, Exit, Failure, Interruption, Level, OomLevel, Shortage, Why,
+    Cancelled, Deadline, DiskOf, End, Exit, Failure, Interruption, Level, OomLevel, Shortage, Why,
 };
 use crate::quantity::{Bytes, Instant, MilliCpu, Permille};
 
@@ -114,9 +114,33 @@ enum WhyText {
         #[serde(with = "cores")]
         have: MilliCpu,
     },
+    Pids {
+        need: u64,
+        have: u64,
+    },
+    Disk {
+        #[serde(with = "DiskOfText")]
+        of: DiskOf,
+        #[serde(with = "bytes")]
+        need: Bytes,
+        #[serde(with = "bytes")]
+        have: Bytes,
+    },
+    Inodes {
+        #[serde(with = "DiskOfText")]
+        of: DiskOf,
+        need: u64,
+        have: u64,
+    },
     MaxInstances {
         have: u32,
         limit: u32,
+    },
+    InstanceHours {
+        used: Duration,
+        most: Duration,
+        per: Duration,
+        returns_in: Duration,
     },
     TenantLimit {
         have: u32,
@@ -155,6 +179,19 @@ enum WhyText {
         have: u32,
         limit: u32,
     },
+    StartPace {
+        have: u32,
+        limit: u32,
+        #[serde(with = "share")]
+        strain: Permille,
+    },
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "DiskOf", rename_all = "snake_case")]
+enum DiskOfText {
+    Engine,
+    State,
 }
 
 #[derive(Serialize, Deserialize)]

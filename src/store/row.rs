@@ -101,6 +101,8 @@ struct MadeText {
     memory_max: u64,
     memory_expect: u64,
     cpus_milli: u64,
+    #[serde(default)]
+    pids: u32,
     devtools: Option<u16>,
     stop_timeout: Duration,
     journal_output: bool,
@@ -129,6 +131,11 @@ pub(super) struct EnvelopeText {
     at_ns: u64,
     /// Tenant, bucket, and the weights of whole and of cut lives.
     weights: Vec<(Option<String>, u8, u64, u64)>,
+    /// Beginning and length.
+    #[serde(default)]
+    hours: Vec<(u64, Duration)>,
+    #[serde(default)]
+    hours_until_ns: u64,
 }
 
 /// The columns of a lease that are there for people, and for finding what must not be lent again.
@@ -337,6 +344,7 @@ impl MadeText {
             memory_max: made.memory_max.get(),
             memory_expect: made.memory_expect.get(),
             cpus_milli: made.cpus.get(),
+            pids: made.pids,
             devtools: made.devtools,
             stop_timeout: made.stop_timeout,
             journal_output: made.journal_output,
@@ -351,6 +359,7 @@ impl MadeText {
             memory_max: Bytes::new(self.memory_max),
             memory_expect: Bytes::new(self.memory_expect),
             cpus: MilliCpu::new(self.cpus_milli),
+            pids: self.pids,
             devtools: self.devtools,
             stop_timeout: self.stop_timeout,
             journal_output: self.journal_output,
@@ -384,10 +393,13 @@ impl EnvelopeText {
             lives: record.lives,
             at_ns: record.at.as_nanos(),
             weights: weights.collect(),
+            hours: record.hours.iter().map(|(at, used)| (at.as_nanos(), *used)).collect(),
+            hours_until_ns: record.hours_until.as_nanos(),
         }
     }
 
     pub(super) fn record(self, pool: &str, written: &Moment, now: &Moment) -> EnvelopeRecord {
+        let time = |nanos| written.carry(Instant::from_nanos(nanos), now);
         let weights = self.weights.into_iter().map(|(tenant, bucket, whole, cut)| {
             let tenant = tenant.map(|name| Tenant(name.into()));
             PeakWeight { tenant, bucket, whole, cut }
@@ -397,8 +409,10 @@ impl EnvelopeText {
             usual: Bytes::new(self.usual),
             former: Bytes::new(self.former),
             lives: self.lives,
-            at: written.carry(Instant::from_nanos(self.at_ns), now),
+            at: time(self.at_ns),
             weights: weights.collect(),
+            hours: self.hours.into_iter().map(|(at, used)| (time(at), used)).collect(),
+            hours_until: time(self.hours_until_ns),
         }
     }
 }

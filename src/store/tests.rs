@@ -9,12 +9,12 @@ use tempfile::TempDir;
 use super::clock::Moment;
 use super::{Batch, Entry, Outcome, Store, StoreError, Writer};
 use crate::control::message::{
-    Cancelled, Deadline, DrainRecord, End, EnvelopeRecord, Exit, Failure, InstanceId, InstanceRecord,
+    Cancelled, Deadline, DiskOf, DrainRecord, End, EnvelopeRecord, Exit, Failure, InstanceId, InstanceRecord,
     InstanceRecordState, Interruption, LeaseId, LeaseRecord, LeaseRecordState, LimitsRecord, Made, OomLevel,
     PeakWeight, Process, Record, Scope, TaskId, TaskRecord, Tenant, Why,
 };
 use crate::profile::{ClassName, Kind, OnPressure, PoolName};
-use crate::quantity::{Bytes, Instant, MilliCpu};
+use crate::quantity::{Bytes, Instant, MilliCpu, Permille};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -60,6 +60,7 @@ fn made() -> Made {
         memory_max: Bytes::mib(3),
         memory_expect: Bytes::mib(2),
         cpus: MilliCpu::new(1500),
+        pids: 64,
         devtools: Some(9222),
         stop_timeout: SECOND * 7,
         journal_output: true,
@@ -91,10 +92,15 @@ fn ends() -> Vec<End> {
         Why::MemoryPromised { need, have },
         Why::MemoryAvailable { need, have },
         Why::Cpu { need: MilliCpu::new(2), have: MilliCpu::new(1) },
+        Why::Pids { need: 2, have: 1 },
+        Why::Disk { of: DiskOf::Engine, need, have },
+        Why::Inodes { of: DiskOf::State, need: 2, have: 1 },
         Why::MaxInstances { have: 3, limit },
+        Why::InstanceHours { used: SECOND, most: SECOND, per: SECOND, returns_in: SECOND },
         Why::TenantLimit { have: 3, limit },
         Why::HeldBack { have: 1, held: 1 },
         Why::Starts { have: 3, limit },
+        Why::StartPace { have: 3, limit, strain: Permille::new(2500) },
         Why::Backoff { failures: 2, last: "boom".into(), until: at(9) },
         Why::NoTelemetry("?".into()),
         Why::EngineUnreachable("away".into()),
@@ -171,6 +177,8 @@ fn what_is_written_is_read_again() {
             PeakWeight { tenant: None, bucket: 3, whole: 5, cut: 0 },
             PeakWeight { tenant: Some(Tenant("ann".into())), bucket: 63, whole: 0, cut: 6 },
         ],
+        hours: vec![(at(1), SECOND * 9), (at(2), SECOND)],
+        hours_until: at(3),
     };
     let records = records.chain([Record::Envelope(envelope.clone())]);
     store.write(&batch(records), &now()).unwrap();
@@ -301,7 +309,7 @@ fn the_words_of_a_version_are_these() {
     by_caller or caller_gone
     first_use, idle, runtime
     drain, host_lost, pool_removed, pressure
-    queue_full, wait_expired, host_draining, pool_draining, pool_removed, never_fits, memory_promised, memory_available, cpu, max_instances, tenant_limit, held_back, starts, backoff, no_telemetry, engine_unreachable, not_recorded, under_pressure, cpu_pressure, recovering
+    queue_full, wait_expired, host_draining, pool_draining, pool_removed, never_fits, memory_promised, memory_available, cpu, pids, disk, inodes, max_instances, instance_hours, tenant_limit, held_back, starts, backoff, no_telemetry, engine_unreachable, not_recorded, under_pressure, cpu_pressure, recovering, start_pace
     ");
     assert_eq!(super::file::MIGRATIONS.len(), 4);
 }

@@ -156,6 +156,15 @@ messages! {
     /// The host can be measured again.
     TELEMETRY_BACK = "778086881a067da810afe244c6212dab", "The host's memory is known again",
         "Starts go on.";
+    /// A disk is nearly full.
+    DISK_LOW = "86503b6772534754933ab3f649bd67d4", "A disk is nearly full: @STOKER_REASON@",
+        "@STOKER_NEED@ @STOKER_UNIT@ must be free and @STOKER_HAVE@ are. Nothing is started until there is\n\
+         room, so that the engine and the store do not break; what runs goes on, and may write on. The\n\
+         message says whose disk it is. Look for what fills it: `docker system df`, `du -x`. How much must\n\
+         be free is `disk_floor` of the profile.";
+    /// The disks have room again.
+    DISK_ROOM = "90afe8b6b74d47a38856319c5f6c9712", "The disks have room again",
+        "Starts go on.";
     /// The level of memory pressure moved.
     PRESSURE = "ba2a930b830f0812fa9dec7b10decdad", "Memory pressure is @STOKER_STATE@",
         "@STOKER_HAVE@ bytes are available, and @STOKER_NEED@ (the floor) must remain. `calm`: all is well,\n\
@@ -232,6 +241,8 @@ pub fn of(what: &What) -> &'static Message {
         What::EngineLost(_) => &ENGINE_LOST,
         What::TelemetryLost(_) => &TELEMETRY_LOST,
         What::TelemetryBack => &TELEMETRY_BACK,
+        What::DiskLow(_) => &DISK_LOW,
+        What::DiskRoom => &DISK_ROOM,
         What::Pressure(..) => &PRESSURE,
         What::ReliefAsks(..) => &RELIEF_ASKS,
         What::ReliefEnds(..) => &RELIEF_ENDS,

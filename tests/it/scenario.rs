@@ -20,8 +20,8 @@ use std::time::Duration;
 use similar::TextDiff;
 use stoker::control::Controller;
 use stoker::control::message::{
-    Call, CallId, HostCpu, HostMemory, Input, InstanceId, InstanceUse, Kills, News, OomLevel, Output,
-    Pressure, Record, Recovered, Sample, SliceMemory, Subject,
+    Call, CallId, Disk, HostCpu, HostMemory, HostPids, Inodes, Input, InstanceId, InstanceUse, Kills, News,
+    OomLevel, Output, Pressure, Record, Recovered, Sample, SliceMemory, Subject,
 };
 use stoker::profile::{HostProfile, Template};
 use stoker::quantity::{Bytes, Instant, MilliCpu, Permille};
@@ -301,12 +301,31 @@ impl Stage {
         }
     }
 
+    /// As the script said last; plenty where it has not, `None` where it cannot be read.
+    fn pids(&self) -> Option<HostPids> {
+        let said = self.rest.get("pids").map_or("4194304/300", String::as_str);
+        let (most, there) = said.split_once('/')?;
+        let number = |text: &str| text.parse().expect("pids are MOST/THERE");
+        Some(HostPids { most: number(most), there: number(there), ours: 0 })
+    }
+
+    fn disk(&self, name: &str) -> Option<Disk> {
+        let said = |name| self.rest.get(name).map(String::as_str);
+        let free = said(name).unwrap_or("50GiB");
+        let inodes = said("inodes").filter(|_| name == "disk").unwrap_or("500");
+        let free = (free != "?").then(|| Bytes::parse(free).expect("a size"))?;
+        let inodes = Inodes { total: 1000, free: inodes.parse().expect("a number") };
+        Some(Disk { total: Bytes::mib(100 << 10), free, inodes: Some(inodes) })
+    }
+
     fn look(&mut self, stamp: Option<Instant>) {
         let unread = stoker::control::message::Unread;
+        let used =
+            self.rest.get("used").map_or(MilliCpu::new(0), |text| MilliCpu::parse(text).expect("cores"));
         let instances = self.held.iter().map(|(id, held)| {
             let memory = held.ok_or_else(|| unread("cannot be read".into()));
             let kills = Ok(self.kills.get(id).copied().unwrap_or_default());
-            (*id, InstanceUse { memory, cpu: Ok(MilliCpu::new(0)), kills })
+            (*id, InstanceUse { memory, cpu: Ok(used), kills })
         });
         let still = Permille::new(0);
         let share = |name| self.rest.get(name).map_or(still, |text| Permille::parse(text).expect("a share"));
@@ -335,6 +354,9 @@ impl Stage {
             } else {
                 Ok(share("stalled"))
             },
+            pids: self.pids().ok_or_else(|| unread("cannot be read".into())),
+            engine_disk: self.disk("disk").ok_or_else(|| unread("cannot be read".into())),
+            state_disk: self.disk("state").ok_or_else(|| unread("cannot be read".into())),
             reclaims: self.rest.get("reclaims").is_some_and(|word| word == "yes"),
             instances: instances.collect(),
         };

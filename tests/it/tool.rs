@@ -15,6 +15,8 @@ fn settings(host: &Host) -> insta::Settings {
     // A time of one word or of several, as `59m 59s 123ms`.
     settings.add_filter(r"\d+(ns|us|ms|s|m|h|days?)( \d+(ns|us|ms|s|m|h))*\b", "<time>");
     settings.add_filter(r"\d+(\.\d+)? of \d+(\.\d+)? cores", "<n> of <n> cores");
+    let pids = "pids: <n> of <n>, <n> in containers; <n> of <n> promised";
+    settings.add_filter(r"pids: \d+ of \d+, \d+ in containers; \d+ of \d+ promised", pids);
     settings.add_filter(r"\d+(\.\d+)?%", "<share>");
     // A kernel without pressure figures says so.
     let stalls = "stalls: memory <share> (all tasks <share>), cpu <share>, disk <share> of the last <time>";
@@ -56,6 +58,8 @@ async fn how_a_host_and_its_leases_look() {
           stalls: memory <share> (all tasks <share>), cpu <share>, disk <share> of the last <time>
           pressure: calm for <time>
           ceiling: containers hold <size> of at most <size>
+          pids: <n> of <n>, <n> in containers; <n> of <n> promised
+          disk: <size> of <size> free (floor <size>) for the engine, <size> of <size> free (floor <size>) for our state
           starts: 0 of 4 under way
 
         POOL  KIND  WARM  STARTING  LEASED  STOPPING  QUEUED  MAX  HOLDS  PROMISED
@@ -110,6 +114,7 @@ async fn how_one_thing_looks() {
           envelope: <size>
         envelope_lives: 0
          memory_expect: <size>
+           cpus_millis: 100
           promised: <size>
           blocked_by: max_instances is reached: 1 of 1, those being stopped included
 

@@ -190,13 +190,19 @@ fn advice(view: &ExplainView) -> String {
         _ => "the next start is kept back",
     };
     let lacks = why.figures().map(|its| (its.unit, its.need.saturating_sub(its.have), its.have));
-    let more = match lacks.filter(|_| !matches!(why, Why::UnderPressure { .. })) {
+    let more = match lacks.filter(|_| !matches!(why, Why::UnderPressure { .. } | Why::Disk { .. })) {
         Some(("bytes", lacks, _)) => format!("one more slot needs {} more", Bytes::new(lacks)),
         Some(("millicores", lacks, _)) => format!("one more slot needs {} cores more", MilliCpu::new(lacks)),
         Some(("instances", _, limit)) => {
             format!("one of the {limit} has to end, or max_instances to be raised")
         }
-        Some(("starts", _, limit)) => format!("one of {limit} starts has to end, or max_starts to be raised"),
+        Some(("starts", _, limit)) if matches!(why, Why::Starts { .. }) => {
+            format!("one of {limit} starts has to end, or max_starts to be raised")
+        }
+        Some(("instance-minutes", ..)) => format!("{why}, or max_instance_hours is to be raised"),
+        Some(("pids", lacks, _)) => format!(
+            "one more slot needs {lacks} more: less pids of the pool, or more kernel.pid_max and kernel.threads-max"
+        ),
         _ => why.to_string(),
     };
     format!("{next}: {more}")

@@ -9,10 +9,15 @@
 //! wanted more than it was seen to hold: it counts as a whole one with so much more ([`wanted_more_than`]). A kill
 //! for a limit above it says nothing of what it needs: that life counts as any that was cut short.
 //!
+//! Processors are another matter (`busy`): what is used of them is given back at once.
+//!
 //! Not here: adding up (`budget`).
 
+mod busy;
 mod estimator;
+mod scale;
 
+pub(super) use busy::Busy;
 pub(super) use estimator::{Expected, Learned, Taught};
 
 use super::budget::OVERHEAD;

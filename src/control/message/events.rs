@@ -69,6 +69,10 @@ pub enum What {
     TelemetryLost(String),
     /// It can again.
     TelemetryBack,
+    /// A disk is nearly full, by these figures; starts stop.
+    DiskLow(Why),
+    /// All disks have room again.
+    DiskRoom,
     /// The level of memory pressure was this, and by these figures is another one.
     Pressure(Level, Shortage),
     /// Relief asks so many idle warm instances to give memory back.

@@ -159,6 +159,8 @@ pub struct Made {
     pub memory_expect: Bytes,
     /// Processor time per time it may use.
     pub cpus: MilliCpu,
+    /// Processes and threads that it may have.
+    pub pids: u32,
     /// The port at which it answers DevTools, if it does.
     pub devtools: Option<u16>,
     /// From the polite signal to the kill.
@@ -218,6 +220,10 @@ pub struct EnvelopeRecord {
     pub at: Instant,
     /// Where past lives peaked.
     pub weights: Vec<PeakWeight>,
+    /// How long instances were there, by the beginning of the part of the time that it was in.
+    pub hours: Vec<(Instant, Duration)>,
+    /// That is added up until then.
+    pub hours_until: Instant,
 }
 
 /// How much lives weigh that peaked alike; a life that has just ended weighs a million.

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::{
-    CeilingsView, ClassTally, Engine, Exit, Histogram, HostCpu, HostMemory, InstanceId, LeaseId, OomLevel,
-    Pressure, PressureView, SliceMemory, TaskId, Tenant, Why,
+    CeilingsView, ClassTally, Disk, Engine, Exit, Histogram, HostCpu, HostMemory, HostPids, InstanceId,
+    LeaseId, OomLevel, Pressure, PressureView, SliceMemory, TaskId, Tenant, Why,
 };
 use crate::profile::{ClassName, Kind, PoolName};
-use crate::quantity::{Bytes, Instant};
+use crate::quantity::{Bytes, Instant, MilliCpu};
 
 /// A lease as callers see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -184,6 +184,8 @@ pub struct PoolView {
     pub lives: u32,
     /// `memory_expect`: what is declared.
     pub memory_expect: Bytes,
+    /// What one of them is expected to use of the processors: `cpus_expect`, or what was measured where that is more.
+    pub cpu_expected: MilliCpu,
     /// What its instances are counted with.
     pub promised: Bytes,
     /// The drain it is under.
@@ -241,6 +243,12 @@ pub struct HostView {
     pub pressure: Reading<Pressure>,
     /// How short of memory it is.
     pub shortage: PressureView,
+    /// Its processes and threads.
+    pub pids: Reading<PidsView>,
+    /// The disk of the engine.
+    pub engine_disk: Reading<DiskView>,
+    /// The disk of our own state.
+    pub state_disk: Reading<DiskView>,
     /// What all containers hold.
     pub slice: Reading<SliceMemory>,
     /// Whether the hard limits on all containers stand.
@@ -251,14 +259,36 @@ pub struct HostView {
     pub memory_promised: Bytes,
     /// What must remain available, where the total is known.
     pub floor: Option<Bytes>,
-    /// Cold starts under way, and how many may be.
+    /// Cold starts under way, and how many may be now.
     pub starts: (u32, u32),
+    /// How many may be at most.
+    pub max_starts: u32,
     /// The engine.
     pub engine: Engine,
     /// The drain it is under.
     pub drain: Option<DrainView>,
     /// Whether every pool has what it should: its smallest stock, unless it is drained.
     pub ready: bool,
+}
+
+/// Processes and threads of the host, and what of them containers may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PidsView {
+    /// As they were counted.
+    pub of: HostPids,
+    /// How many containers may have together.
+    pub limit: u64,
+    /// How many the instances may have together.
+    pub promised: u64,
+}
+
+/// A disk, and what of it must be free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskView {
+    /// As it was seen.
+    pub of: Disk,
+    /// What must be free.
+    pub floor: Bytes,
 }
 
 /// The host in a few figures, for one line of text.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{InstanceId, LeaseId, LeaseView, Shortage, TaskId};
+use super::{DiskOf, InstanceId, LeaseId, LeaseView, Shortage, TaskId};
 use crate::profile::{Change, ClassName, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu, Permille};
 
@@ -71,12 +71,48 @@ pub enum Why {
         /// What is not promised yet.
         have: MilliCpu,
     },
+    /// Processes and threads that the kernel can have: those that instances may make are promised.
+    Pids {
+        /// What one more may make, its `pids`, as above.
+        need: u64,
+        /// What is neither promised, nor there, nor the host's reserve.
+        have: u64,
+    },
+    /// A disk is so full that the engine or the store may soon break.
+    Disk {
+        /// Whose.
+        of: DiskOf,
+        /// What must be free.
+        need: Bytes,
+        /// What is free.
+        have: Bytes,
+    },
+    /// The same of its inodes.
+    Inodes {
+        /// Whose.
+        of: DiskOf,
+        /// How many must be free.
+        need: u64,
+        /// How many are free.
+        have: u64,
+    },
     /// The operator's ceiling on the pool's instances.
     MaxInstances {
         /// How many there are, in any state.
         have: u32,
         /// `max_instances`.
         limit: u32,
+    },
+    /// The operator's ceiling on how long the pool's instances may be there together.
+    InstanceHours {
+        /// How long they were, within the time.
+        used: Duration,
+        /// How long they may be.
+        most: Duration,
+        /// Within this time.
+        per: Duration,
+        /// After which time there is room again, at the earliest.
+        returns_in: Duration,
     },
     /// The tenant has as many leases as it may.
     TenantLimit {
@@ -98,6 +134,15 @@ pub enum Why {
         have: u32,
         /// `max_starts`.
         limit: u32,
+    },
+    /// More at once than the host has shown to make without each taking much longer than one alone.
+    StartPace {
+        /// Under way.
+        have: u32,
+        /// How many may be now; `max_starts` is more.
+        limit: u32,
+        /// How long the last ones took, as a share of one alone.
+        strain: Permille,
     },
     /// Starts of this pool fail; the next try is later.
     Backoff {

@@ -106,6 +106,7 @@ fn is_trouble(what: &What) -> bool {
         | What::OutOfMemory(_)
         | What::EngineLost(_)
         | What::TelemetryLost(_)
+        | What::DiskLow(_)
         | What::ReliefEnds(..)
         | What::CeilingsRefused(_)
         | What::StoreLost(_)
@@ -135,6 +136,7 @@ fn is_trouble(what: &What) -> bool {
         | What::StoreBack
         | What::Recovered { .. }
         | What::TelemetryBack
+        | What::DiskRoom
         | What::ReliefAsks(..)
         | What::CeilingsStand(_) => false,
     }
@@ -165,6 +167,8 @@ fn state_and_reason(what: &What) -> (&'static str, Option<&'static str>) {
         What::EngineLost(_) => ("engine_unreachable", None),
         What::TelemetryLost(_) => ("telemetry_unknown", None),
         What::TelemetryBack => ("telemetry_known", None),
+        What::DiskLow(why) => ("disk_low", Some(why.code())),
+        What::DiskRoom => ("disk_room", None),
         What::Pressure(before, now) => (now.level.code(), Some(before.code())),
         What::ReliefAsks(..) => ("relief", Some("reclaim")),
         What::ReliefEnds(victim, _) => ("relief", Some(victim.tier.code())),
@@ -204,7 +208,9 @@ impl Numbers {
                 Numbers { count: Some(oom.processes), held: oom.held.map(Bytes::get), ..none }
             }
             What::ProfileReloaded(changes) => Numbers { count: Some(u64::from(*changes)), ..none },
-            What::RequestRefused(why) | What::LeaseEnded(End::Refused(why)) => Numbers::of_limit(why),
+            What::RequestRefused(why) | What::LeaseEnded(End::Refused(why)) | What::DiskLow(why) => {
+                Numbers::of_limit(why)
+            }
             What::LeaseEnded(End::Failed(Failure::Died(Exit { code })))
             | What::InstanceStartFailed(
                 StartFailure::Died(Exit { code }) | StartFailure::DiedYoung(Exit { code }),
@@ -236,6 +242,7 @@ impl Numbers {
             | What::StoreBack
             | What::Recovered { .. }
             | What::TelemetryBack
+            | What::DiskRoom
             | What::CeilingsStand(_)
             | What::CeilingsRefused(_) => none,
         }

@@ -1,7 +1,7 @@
 //! What is said over and over is said once in a while, with how often it was.
 //!
 //! Only what anybody can cause as often as he likes is held back: refusals, failed starts, and the coming and going of
-//! the engine, of measurements, of the store, of pressure and of ceilings. Every transition of a lease or an instance is an
+//! the engine, of measurements, of room on disks, of the store, of pressure and of ceilings. Every transition of a lease or an instance is an
 //! entry of its own, always.
 
 use std::collections::BTreeMap;
@@ -86,6 +86,8 @@ fn kind(event: &Event) -> Option<Kind> {
         What::EngineBack => of("engine", ""),
         What::TelemetryLost(_) => of("telemetry", ""),
         What::TelemetryBack => of("telemetry", ""),
+        What::DiskLow(_) => of("disk", ""),
+        What::DiskRoom => of("disk", ""),
         What::Pressure(_, now) => of("pressure", now.level.code()),
         What::CeilingsStand(_) => of("ceilings_stand", ""),
         What::CeilingsRefused(_) => of("ceilings_refused", ""),

@@ -14,7 +14,7 @@ mod shares;
 #[cfg(test)]
 pub(super) mod tests;
 
-pub(super) use pool::{MOST_INSTANCES, PROCESS_FLOOR, SHORTEST, SMALLEST_FOLDER};
+pub(super) use pool::{HOUR, MONTH, MOST_HOURS, MOST_INSTANCES, PROCESS_FLOOR, SHORTEST, SMALLEST_FOLDER};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -160,8 +160,12 @@ fn host(fields: Option<Fields<'_>>) -> Host {
     let mut reserve_memory = Amount::Share(Permille::new(100));
     // Half a core: the engine's and the daemon's own work at a few starts per second.
     let mut reserve_cpu = MilliCpu::new(500);
+    // A quarter: what the host runs beside containers, each of which may have all that its limit allows.
+    let mut reserve_pids = Permille::new(250);
     // 5 %: room for the files of the images, which would otherwise be read from disk again and again.
     let mut floor = Amount::Share(Permille::new(50));
+    // 5 %: an engine with a full disk starts nothing, and logs, records and this host's own work go on until then.
+    let mut disk_floor = Amount::Share(Permille::new(50));
     // Twice: browsers and sandboxes mostly wait, for the network or for their caller.
     let mut cpu_overcommit = Permille::new(2000);
     // Three, as E2B starts per node: more at once only makes each of them slower.
@@ -181,16 +185,18 @@ fn host(fields: Option<Fields<'_>>) -> Host {
             reserve_memory = reserve.read("memory", memory).or(reserve_memory).value;
             let cpu = shape::cores(MilliCpu::new(0)..=MOST_CORES);
             reserve_cpu = reserve.read("cpu", cpu).or(reserve_cpu).value;
+            reserve_pids = reserve.read("pids", shape::share(shares.clone())).or(reserve_pids).value;
             reserve.finish();
         }
-        floor = host.read("floor", shape::amount(MOST_MEMORY, shares)).or(floor).value;
+        floor = host.read("floor", shape::amount(MOST_MEMORY, shares.clone())).or(floor).value;
+        disk_floor = host.read("disk_floor", shape::amount(MOST_MEMORY, shares)).or(disk_floor).value;
         // Below 100 % cores would lie idle by decree; ten times is where nothing finishes any more.
         let overcommit = shape::share(Permille::new(1000)..=Permille::new(10_000));
         cpu_overcommit = host.read("cpu_overcommit", overcommit).or(cpu_overcommit).value;
         max_starts = host.read("max_starts", shape::count(1..=64)).or(max_starts).value;
         host.finish();
     }
-    Host { name, reserve_memory, reserve_cpu, floor, cpu_overcommit, max_starts }
+    Host { name, reserve_memory, reserve_cpu, reserve_pids, floor, disk_floor, cpu_overcommit, max_starts }
 }
 
 /// What a pool may name as its class: also one with mistakes in it, so that these are reported once.

@@ -15,7 +15,9 @@ use crate::profile::check::shape::{self, spell_size, spell_time};
 use crate::profile::check::{DAY, MOST_CORES, MOST_MEMORY, shares};
 use crate::profile::mistake::Wrong;
 use crate::profile::tree::{Data, Value, quote};
-use crate::profile::{ClassName, Deadlines, Kind, Network, OnPressure, Pool, Probe, Template, Warm};
+use crate::profile::{
+    ClassName, Deadlines, InstanceHours, Kind, Network, OnPressure, Pool, Probe, Template, Warm,
+};
 use crate::quantity::{Bytes, MilliCpu, Permille};
 
 /// What the process itself needs beside the files it keeps in memory. An interpreter starts in less.
@@ -26,6 +28,13 @@ pub(in crate::profile) const SMALLEST_FOLDER: Bytes = Bytes::new(4096);
 
 /// Most instances of a pool; Docker's bridge has room for 1023, pools without network for some more.
 pub(in crate::profile) const MOST_INSTANCES: u32 = 4096;
+
+/// More hours than the most instances have in the longest time.
+pub(in crate::profile) const MOST_HOURS: u32 = 4_000_000;
+
+/// The shortest and the longest time that hours are added up over.
+pub(in crate::profile) const HOUR: Duration = Duration::from_secs(3600);
+pub(in crate::profile) const MONTH: Duration = Duration::from_secs(31 * 24 * 3600);
 
 /// The shortest time that is a deadline at all.
 pub(in crate::profile) const SHORTEST: Duration = Duration::from_millis(1);
@@ -89,7 +98,9 @@ fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool
     let default_class = default_class(&mut fields, classes);
     let memory = memory(&mut fields, kind);
     let template = template(&mut fields, kind, memory.max, memory.shm, memory.tmpfs);
+    let cpus_expect = cpus_expect(&mut fields, template.as_ref());
     let (warm, max_instances) = stock(&mut fields);
+    let max_instance_hours = instance_hours(&mut fields);
     let shares = shares::of(&mut fields, classes, max_instances);
     let (deadlines, expect_runtime) = deadlines(&mut fields);
     let (target_utilization, miss_target) = targets(&mut fields);
@@ -106,8 +117,10 @@ fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool
         default_class,
         template,
         memory_expect,
+        cpus_expect,
         warm,
         max_instances,
+        max_instance_hours,
         deadlines,
         journal_output,
         on_pressure,
@@ -116,6 +129,27 @@ fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool
         target_utilization,
         miss_target,
     })
+}
+
+fn instance_hours(fields: &mut Fields<'_>) -> Option<InstanceHours> {
+    let mut budget = fields.section("max_instance_hours", "{ hours = 200, per = \"1d\" }")?;
+    let hours = budget.read("hours", shape::count(1..=MOST_HOURS)).map(Some).or(None).value;
+    // A day is what is paid and planned by.
+    let per = budget.read("per", shape::time(HOUR..=MONTH)).or(DAY).value;
+    budget.finish();
+    hours.map(|hours| InstanceHours { hours, per })
+}
+
+/// Without one all that it may use: until its use was measured, the worst case is the only safe expectation.
+fn cpus_expect(fields: &mut Fields<'_>, template: Option<&Template>) -> MilliCpu {
+    let expect = fields.read("cpus_expect", shape::cores(MilliCpu::new(10)..=MOST_CORES));
+    let Some(most) = template.map(|template| template.cpus) else { return MilliCpu::new(0) };
+    let expect = expect.or(most);
+    if expect.sound && expect.value > most {
+        let wrong = format!("expected at most `cpus`, which is {most}, found {}", expect.value);
+        fields.clash(&expect.place, "cpus_expect", Wrong::new(wrong));
+    }
+    expect.value
 }
 
 fn default_class(fields: &mut Fields<'_>, classes: &BTreeSet<String>) -> ClassName {

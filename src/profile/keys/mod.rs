@@ -13,7 +13,8 @@ use std::time::Duration;
 
 use crate::profile::check::shape::{spell_size, spell_time};
 use crate::profile::check::{
-    DAY, MOST_CORES, MOST_INSTANCES, MOST_MEMORY, PROCESS_FLOOR, SHORTEST, SMALLEST_FOLDER,
+    DAY, HOUR, MONTH, MOST_CORES, MOST_HOURS, MOST_INSTANCES, MOST_MEMORY, PROCESS_FLOOR, SHORTEST,
+    SMALLEST_FOLDER,
 };
 use crate::quantity::{Bytes, MilliCpu, Permille};
 
@@ -45,8 +46,8 @@ pub enum Range {
     Cores(MilliCpu, MilliCpu),
     /// A share.
     Share(Permille, Permille),
-    /// A size up to the first, or a share up to the second.
-    Amount(Bytes, Permille),
+    /// A size up to the first, or a share up to the second, of this.
+    Amount(Bytes, Permille, &'static str),
     /// A whole number.
     Count(u32, u32),
     /// `true` or `false`.
@@ -102,12 +103,8 @@ impl fmt::Display for Range {
             }
             Range::Cores(from, to) => write!(f, "cores as text, \"{from}\" to \"{to}\""),
             Range::Share(from, to) => write!(f, "share, {from} to {to}"),
-            Range::Amount(most, share) => {
-                write!(
-                    f,
-                    "share of the host's memory up to {share}, or size with a unit up to {}",
-                    spell_size(*most)
-                )
+            Range::Amount(most, share, whole) => {
+                write!(f, "share of {whole} up to {share}, or size with a unit up to {}", spell_size(*most))
             }
             Range::Count(from, to) => write!(f, "whole number, {from} to {to}"),
             Range::Flag => write!(f, "true or false"),
@@ -173,7 +170,7 @@ pub const KEYS: &[Key] = &[
     Key {
         table: HOST,
         name: "reserve.memory",
-        range: Range::Amount(MOST_MEMORY, MOST_SHARE),
+        range: Range::Amount(MOST_MEMORY, MOST_SHARE, "the host's memory"),
         usual: both("\"10%\""),
         meaning: "Memory of the host's total that never belongs to containers.",
         reason: "400 MiB of 4 GiB, for the engine, the logs and this daemon. Large hosts should say less.",
@@ -188,18 +185,36 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         table: HOST,
+        name: "reserve.pids",
+        range: Range::Share(Permille::new(0), MOST_SHARE),
+        usual: both("\"25%\""),
+        meaning: "The share of the processes and threads the kernel can have (the lesser of its pid_max and threads-max) that \
+                  never belongs to containers.",
+        reason: "Each instance counts with its whole pids, as a fork bomb would take it: the rest keeps the host alive.",
+    },
+    Key {
+        table: HOST,
         name: "floor",
-        range: Range::Amount(MOST_MEMORY, MOST_SHARE),
+        range: Range::Amount(MOST_MEMORY, MOST_SHARE, "the host's memory"),
         usual: both("\"5%\""),
         meaning: "MemAvailable that must remain whatever was promised; below it nothing is started.",
         reason: "Room for the files of the images, which would otherwise be read from disk again and again.",
     },
     Key {
         table: HOST,
+        name: "disk_floor",
+        range: Range::Amount(MOST_MEMORY, MOST_SHARE, "the disk"),
+        usual: both("\"5%\""),
+        meaning: "What must be free on the disk of the engine's files and on that of stokerd's state, and with it 2 % of the \
+                  inodes; below it nothing is started. \"0%\" looks at no disk.",
+        reason: "An engine whose disk is full starts nothing and removes little; what runs may write on until then.",
+    },
+    Key {
+        table: HOST,
         name: "cpu_overcommit",
         range: Range::Share(Permille::new(1000), Permille::new(10_000)),
         usual: both("\"200%\""),
-        meaning: "How far the sum of the instances' cpus may exceed the cores that are not reserved.",
+        meaning: "How far the sum of what instances are expected to use (cpus_expect) may exceed the cores that are not reserved.",
         reason: "Browsers and sandboxes mostly wait, for the network or for their caller.",
     },
     Key {
@@ -326,6 +341,15 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         table: POOL,
+        name: "cpus_expect",
+        range: Range::Cores(MilliCpu::new(10), MOST_CORES),
+        usual: both("\"1\""),
+        meaning: "Processor time per time that one instance is expected to use, at most cpus; where those that work use more in \
+                  one of twenty looks, that counts instead.",
+        reason: "The default is cpus: less lets more of them be, and what is measured corrects one that is too small.",
+    },
+    Key {
+        table: POOL,
         name: "pids",
         range: Range::Count(16, 32_768),
         usual: Usual::ByKind { browser: Some("1024"), sandbox: Some("256") },
@@ -438,6 +462,22 @@ pub const KEYS: &[Key] = &[
         usual: both("16"),
         meaning: "The ceiling on instances in any state, those being stopped included.",
         reason: "The default is warm.max where that is more. Docker's bridge has room for 1023.",
+    },
+    Key {
+        table: POOL,
+        name: "max_instance_hours.hours",
+        range: Range::Count(1, MOST_HOURS),
+        usual: Usual::Open("as many as there come", "200"),
+        meaning: "Hours that all instances together may be there, whatever they do, within `per`; beyond it none is started.",
+        reason: "A ceiling on what a pool may cost. What runs goes on, and what was used is remembered over a restart.",
+    },
+    Key {
+        table: POOL,
+        name: "max_instance_hours.per",
+        range: Range::Time(HOUR, MONTH),
+        usual: both("\"1d\""),
+        meaning: "The time that these hours are added up over: always the last of it, and up to a 48th more.",
+        reason: "A day is what is planned by.",
     },
     Key {
         table: POOL,

@@ -79,9 +79,10 @@ fn ends(range: Range) -> Option<[Option<String>; 4]> {
             [cores(from.get()), cores(to.get()), below, cores(to.get() + 1)]
         }
         Range::Share(from, to) => {
-            [share(from.get()), share(to.get()), share(from.get() - 1), share(to.get() + 1)]
+            let below = from.get().checked_sub(1).and_then(share);
+            [share(from.get()), share(to.get()), below, share(to.get() + 1)]
         }
-        Range::Amount(most, _) => [bytes(0), bytes(most.get()), None, bytes(most.get() + 1)],
+        Range::Amount(most, ..) => [bytes(0), bytes(most.get()), None, bytes(most.get() + 1)],
         Range::Count(from, to) => [
             Some(from.to_string()),
             Some(to.to_string()),
@@ -118,7 +119,7 @@ fn every_range_ends_where_the_parser_says() {
         for value in [below, above].into_iter().flatten() {
             assert!(out_of_range(key, &value).is_some(), "{}.{} = {value} is taken", key.table, key.name);
         }
-        if let Range::Amount(_, most) = key.range {
+        if let Range::Amount(_, most, _) = key.range {
             assert_eq!(out_of_range(key, &format!("\"{most}\"")), None);
             assert!(out_of_range(key, &format!("\"{}\"", Permille::new(most.get() + 1))).is_some());
         }

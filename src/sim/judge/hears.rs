@@ -33,6 +33,12 @@ impl Judge {
                 if let Ok(cpu) = &sample.cpu {
                     self.cores = Some((cpu.cores, now));
                 }
+                if let Ok(pids) = &sample.pids {
+                    self.pids = Some((*pids, now));
+                }
+                for (known, disk) in self.disks.iter_mut().zip([&sample.engine_disk, &sample.state_disk]) {
+                    *known = disk.as_ref().ok().map(|disk| (*disk, now)).or(*known);
+                }
                 sample.instances.iter().for_each(|(id, usage)| self.hear_use(*id, usage));
             }
             Input::Looked(id, usage) => self.hear_use(*id, usage),

@@ -108,7 +108,7 @@ impl Judge {
         })?;
         let held = self.instances[&id].held.map(|(held, _)| held);
         let right = match victim.tier {
-            Tier::Outgrown => level == Level::Critical && held > Some(self.declared(&self.instances[&id])),
+            Tier::Outgrown => level == Level::Critical && held > Some(self.expected(&self.instances[&id])),
             Tier::Interruptible => pool.on_pressure == crate::profile::OnPressure::Interrupt,
             Tier::PastPromise => known.granted.is_some_and(|(_, at)| {
                 now > at.after(

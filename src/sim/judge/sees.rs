@@ -138,45 +138,61 @@ impl Judge {
         };
         let host = &self.profile.host;
         let most = cores.saturating_sub(host.reserve_cpu).scaled(host.cpu_overcommit);
-        let cpus: MilliCpu = there().map(|seen| seen.made.template.cpus).sum();
-        hold(cpus <= most, || format!("{cpus} cores are promised with {id}, of {most}"))
+        let cpus: MilliCpu = there().map(|seen| seen.made.cpus_expect).sum();
+        hold(cpus <= most, || format!("{cpus} cores are promised with {id}, of {most}"))?;
+        self.see_space(id)
     }
 
-    /// Whether so many leases were granted in its pool that past lives may say what is needed, and no figure of the
-    /// profile does. Then only what is held is sure to count.
-    fn has_taught(&self, seen: &Seen) -> bool {
-        self.grants.get(&seen.pool).is_some_and(|grants| *grants >= 10)
+    /// No start makes more possible that the kernel cannot have, or begins on a disk that is nearly full.
+    fn see_space(&self, id: InstanceId) -> Found {
+        let now = self.now;
+        let Some((pids, _)) = self.pids.filter(|(_, at)| now.since(*at) <= BELIEVED) else {
+            return Err(format!("{id} is started and the host's pids are not known"));
+        };
+        let promised: u64 = self.there().map(|seen| u64::from(seen.made.template.pids)).sum();
+        let most = pids.most - pids.most * u64::from(self.profile.host.reserve_pids.get()) / 1000;
+        let others = pids.there - pids.ours;
+        hold(promised + others <= most, || format!("{promised} and {others} pids with {id}, of {most}"))?;
+        for disk in self.disks {
+            let Some((disk, _)) = disk.filter(|(_, at)| now.since(*at) <= BELIEVED) else {
+                return Err(format!("{id} is started and a disk is not known"));
+            };
+            let few = disk.inodes.is_some_and(|inodes| inodes.free < inodes.total / 50);
+            let floor = self.profile.host.disk_floor.of(disk.total);
+            hold(disk.free >= floor && !few, || format!("{id} is started on {disk:?}"))?;
+        }
+        Ok(())
     }
 
-    /// What is declared of it, while that counts.
-    pub(super) fn declared(&self, seen: &Seen) -> Bytes {
-        if self.has_taught(seen) { Bytes::ZERO } else { seen.made.memory_expect }
+    /// What it is expected to need, if it needs no more than most.
+    pub(super) fn expected(&self, seen: &Seen) -> Bytes {
+        let declared = seen.made.memory_expect.min(seen.made.template.memory_max);
+        let learned = self.envelopes.get(&seen.pool).filter(|_| !self.is_outdated(seen));
+        learned.map_or(declared, |(usual, _)| *usual)
     }
 
     /// The least that an instance must be counted with.
     fn promised(&self, seen: &Seen) -> Bytes {
-        let spec = &seen.made;
-        let declared = self.declared(seen);
+        let (expected, most) = (self.expected(seen), seen.made.template.memory_max);
+        let has_taught = self.envelopes.get(&seen.pool).is_some_and(|(_, lives)| *lives >= super::ENOUGH);
         match seen.held {
-            None => declared,
-            Some((held, at)) if self.now.since(at) <= BELIEVED && self.has_taught(seen) => held,
-            Some((held, at)) if self.now.since(at) <= BELIEVED && held <= declared => declared,
-            Some((held, _)) => spec.template.memory_max.max(held),
+            None => expected,
+            Some((held, at)) if self.now.since(at) <= BELIEVED && held <= expected => expected,
+            // Of those that grew as large it may be known how much further they went.
+            Some((held, at)) if self.now.since(at) <= BELIEVED && has_taught => held,
+            Some((held, _)) => most.max(held),
         }
     }
 
     /// How far it may outgrow its expectation.
     fn slack(&self, seen: &Seen) -> Bytes {
-        if self.has_taught(seen) {
-            return Bytes::ZERO;
-        }
-        seen.made.template.memory_max.saturating_sub(seen.made.memory_expect)
+        seen.made.template.memory_max.saturating_sub(self.expected(seen))
     }
 
     /// The least that an instance will still come to hold.
     fn growth(&self, seen: &Seen) -> Bytes {
         let Some((held, _)) = seen.held else {
-            return if seen.stop { Bytes::ZERO } else { self.declared(seen) };
+            return if seen.stop { Bytes::ZERO } else { self.expected(seen) };
         };
         if seen.stop { Bytes::ZERO } else { self.promised(seen).saturating_sub(held) }
     }
@@ -369,7 +385,6 @@ impl Judge {
         let known = self.leases.get_mut(lease).ok_or("it is lent to nobody")?;
         let fit = seen.ready && !seen.unseen && !seen.stop && !seen.gone && seen.pool == known.request.pool;
         hold(fit, || format!("{id} is lent and is {seen:?}"))?;
-        *self.grants.entry(seen.pool.clone()).or_default() += 1;
         hold(seen.lent.is_none(), || format!("{id} is lent to {lease} and was to {:?}", seen.lent))?;
         let free = known.granted.is_none() && !known.ended;
         hold(free, || format!("{lease} is granted and is {known:?}"))?;

@@ -3,6 +3,8 @@
 //! ```text
 //! engine up | engine down WHY
 //! sample [memory=TOTAL/AVAILABLE] [cores=N] [i1=HELD]… [residual=SIZE|?] [stalled=SHARE|?] [busy=SHARE]
+//!        [used=CORES]                                      by each instance
+//!        [pids=MOST/THERE] [disk=FREE] [inodes=FREE] [state=FREE]      of 100 GiB each, and 1000 inodes
 //!        [reclaims=yes|no]                                 `?` for what cannot be read
 //! no samples | show events | show records | pass
 //! no writes | writes again | unwritten WHY                 records are written at once, unless
@@ -133,7 +135,11 @@ fn sample(figures: &[&str]) -> Result<Said, Wrong> {
             ("cores", count) => {
                 cores = Some(Ok(MilliCpu::parse(count).map_err(|wrong| wrong.to_string())?));
             }
-            (name @ ("residual" | "stalled" | "busy" | "reclaims"), value) => {
+            (
+                name @ ("residual" | "stalled" | "busy" | "reclaims" | "used" | "pids" | "disk" | "inodes"
+                | "state"),
+                value,
+            ) => {
                 rest.insert(name.to_owned(), value.to_owned());
             }
             ("killed", name) => drop(killed.insert(instance(name)?, OomLevel::Own)),

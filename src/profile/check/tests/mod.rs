@@ -14,8 +14,9 @@ const BROWSER: &str = "[pool.p]\nkind = \"browser\"\nimage = \"i\"\n";
 pub(in crate::profile) const FULL: &str = r#"
 [host]
 name = "b07.example"
-reserve = { memory = "4GiB", cpu = "1.5" }
+reserve = { memory = "4GiB", cpu = "1.5", pids = "40%" }
 floor = "3%"
+disk_floor = "20GiB"
 cpu_overcommit = "250%"
 max_starts = 4
 
@@ -33,6 +34,7 @@ env = { LANG = "C.UTF-8", _A1 = "" }
 memory_max = "2GiB"
 memory_expect = "450MiB"
 cpus = "0.5"
+cpus_expect = "0.25"
 pids = 2048
 nofile = 4096
 shm = "512MiB"
@@ -43,6 +45,7 @@ network = "bridge"
 probe = { port = 9223 }
 warm = { min = 2, max = 8, max_age = "30m" }
 max_instances = 60
+max_instance_hours = { hours = 500, per = "2d" }
 start_timeout = "30s"
 first_use_timeout = "15s"
 idle_timeout = "10m"
@@ -232,7 +235,7 @@ const SHAPES: &[Case] = &[
     (
         "[host]\nlisten = \"x\"",
         "5:1 host.listen",
-        "there is no such key // the keys known here are name, reserve, floor, cpu_overcommit, max_starts",
+        "there is no such key // the keys known here are name, reserve, floor, disk_floor, cpu_overcommit, max_starts",
     ),
     ("[[pool.q]]", "4:1 pool.q", "expected a table, such as [pool.chromium], found a list"),
     (
