@@ -37,8 +37,8 @@ pub(super) struct Modelled {
     pub(super) leak: Bytes,
     /// When it became ready.
     pub(super) ready_at: Option<Instant>,
-    /// Whether it was ever lent.
-    pub(super) lent: bool,
+    /// When it was lent, if it was.
+    pub(super) lent_at: Option<Instant>,
     /// The processors that it keeps busy.
     pub(super) cpu: MilliCpu,
     /// What its pool expects, and its limit.
@@ -79,7 +79,7 @@ impl World {
             step: Bytes::ZERO,
             leak: Bytes::ZERO,
             ready_at: None,
-            lent: false,
+            lent_at: None,
             cpu: spec.template.cpus,
             expect: spec.memory_expect,
             most: spec.template.memory_max,
@@ -189,6 +189,9 @@ impl World {
     /// Nothing moves for so long, and the clock goes on: what was to happen happens so much later.
     pub(super) fn sleep(&mut self, lasting: Duration) {
         self.now = self.now.after(lasting);
+        if let Some(play) = &mut self.play {
+            play.tally.bars.lack(self.now, lasting);
+        }
         let later = |((at, order), happening): ((Instant, u64), Box<Happening>)| {
             ((at.after(lasting), order), happening)
         };

@@ -21,6 +21,7 @@
 //!
 //! Not here: the daemon's loop and the engine's protocol, which are tested with a real engine.
 
+mod bars;
 mod callers;
 mod engine;
 mod judge;
@@ -38,6 +39,7 @@ mod visitors;
 mod words;
 pub mod workload;
 
+pub use self::bars::Bar;
 pub use self::options::{Faults, Options};
 pub use self::outcome::Outcome;
 pub use self::play::{Game, play};

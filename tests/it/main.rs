@@ -34,6 +34,7 @@ mod service;
 mod shutdown;
 mod sim;
 mod simulate;
+mod stress;
 mod tidy;
 mod tool;
 mod units;
