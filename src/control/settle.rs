@@ -36,9 +36,9 @@ impl Controller {
         while self.make_room() {
             self.start_wanted();
         }
-        self.give_up_surplus();
-        if self.swap_stock() {
-            self.start_wanted(); // What was given up is wanted still, and hears why it cannot be.
+        if self.give_up_surplus() || self.swap_stock() {
+            // What is being stopped grows no more, which may be room enough; and what was given up of stock hears why.
+            self.start_wanted();
         }
         self.report_drained();
         self.forget_removed();
@@ -372,19 +372,19 @@ impl Controller {
 
     /// Where requests wait for what the host has no more of: stops what is warm beyond the stock of any pool, though it
     /// was wanted lately, one for each request; those that are being stopped already count.
-    fn give_up_surplus(&mut self) {
+    fn give_up_surplus(&mut self) -> bool {
         let short = |pool: &&Pool| pool.blocked_by.as_ref().is_some_and(Why::is_shortage);
         let waiting: u32 = self.pools.values().filter(short).map(Pool::lacking).sum();
         let stopping: u32 = self.pools.values().map(|pool| pool.counts.stopping).sum();
+        let mut given_up = false;
         for _ in stopping..waiting {
-            let Some(pool) =
-                self.pools.values().filter(|pool| pool.to_spare() > 0).max_by_key(|pool| pool.to_spare())
-            else {
-                return;
-            };
+            let spares = self.pools.values().filter(|pool| pool.to_spare() > 0);
+            let Some(pool) = spares.max_by_key(|pool| pool.to_spare()) else { break };
             let first = pool.dispensable().next().expect("a pool with a warm one to spare has one");
             self.stop_instance(first, StopReason::Surplus);
+            given_up = true;
         }
+        given_up
     }
 
     /// Where stock of one pool is short of what the host has, and worth much more than the last of another: stops that one, and says so.
