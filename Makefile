@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help build images demo test host-test bench docs deb tarball reproduce sbom audit fmt lint clean cargo root tools
+.PHONY: help build images demo test host-test soak bench docs deb tarball reproduce sbom audit fmt lint clean cargo root tools
 
 # Finds a container engine, or starts one for the time of the command; see the script.
 ENGINE := packaging/engine.sh run --
@@ -29,6 +29,17 @@ test: root lint tools ## check format and lints, then run every test: a whole ho
 	runner='cargo nextest run'; cargo nextest --version >/dev/null 2>&1 || runner='cargo test --lib --bins --tests'; \
 	    $(ENGINE) sh -c "$(IMAGES) && cargo build --bins --example demo && { code=0; tests/host/run.sh || code=1; \
 	    STOKER_REQUIRE_DOCKER=1 $$runner && exit \$$code; }"
+
+SEEDS ?= 20
+HOURS ?= 2
+soak: cargo ## play the drawn and the stress runs with many seeds, and each workload for long: SEEDS=20 HOURS=2
+	STOKER_SEEDS=$(SEEDS) cargo test --release --test it stress:: -- --nocapture
+	STOKER_SEEDS=$$(( $(SEEDS) * 50 )) cargo test --release --test it sim::whatever -- --nocapture
+	cargo build --release --bins
+	while read -r workload profile; do for seed in $$(seq $(SEEDS)); do \
+	    echo "$$workload, seed $$seed"; target/release/stokerctl simulate profiles/$$profile.toml --workload workloads/$$workload.toml \
+	    --seed $$seed --hours $(HOURS) --check --json >/dev/null; done; done \
+	    <<< $$'bad-day dev\nevaluation sandbox-64g\nheavy-pages browser-64g\nmixed-day mixed-256g'
 
 host-test: cargo root tools ## the part of it with the virtual machine: systemd and cgroup v2, the package installed
 	$(ENGINE) sh -c '$(IMAGES) --only tiny && tests/host/run.sh'

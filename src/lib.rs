@@ -58,6 +58,21 @@
 //! queue, and the same lines grant it when a start becomes ready. A caller that hangs up leaves the queue; a
 //! grant that cannot be delivered is taken back.
 //!
+//! # One hold
+//!
+//! A browser meets a log-in that only a person can make. Its caller asks that the lease wait, with a reason and a time;
+//! `control`'s `hold` lets it if its pool and tenant have not too many that do already. From then on it is not idle, relief
+//! takes it last, and its record says until when: a daemon that dies meanwhile changes nothing. The person uses the lease as
+//! its caller would, `resume` lets it go on, and where nobody comes it ends by the hold's own deadline.
+//!
+//! # One throttled call
+//!
+//! A lease asks for a permit before it calls a model's API. `control`'s `governor` has what the provider's rate leaves, and
+//! `permits` who waits: by promised instants, tenants in turns, no longer than a deadline, and not as idle. The provider
+//! throttles all the same, and a caller says so: half of the rate is used from then on, and nothing until the instant that it
+//! asked for. Meanwhile pools that need it lend and start nothing, as each further lease would hold up memory and wait;
+//! what is left alone comes back step by step.
+//!
 //! # One explanation
 //!
 //! `stokerctl explain` asks for a pool. The lines of [`control`]'s `scaling` are told with the numbers that the stock was decided
@@ -121,13 +136,18 @@
 //!   hierarchy there is and where; its values are zero where a file is missing, and zero is not unknown.
 //! - Only warm ones are stopped as too many, and those that are being started count for none of it: one that is warm is worth
 //!   more than one that may fail. A single request is no burst.
+//! - What is measured of the processors is held against `cpus_expect` and not `cpus`, which is the kernel's limit: nobody can
+//!   use more than that, so that the larger of the two would always be what is declared.
+//! - Each instance counts with its whole `pids`, as nobody can say beforehand which one forks. Of a disk nothing is promised, as
+//!   nothing is declared of what an instance writes: it must only have room left.
+//! - The unloaded time of a start is the mean of those that were alone, and what is held against it the mean of the last few:
+//!   start times differ by themselves, and the lowest of them would make each usual one look slow.
 //! - `hold_back` is counted in slots of `max_instances` and not in what memory would allow: what a start finds changes with each
 //!   sample, and what is kept free must not flap with it.
 //! - What a tenant may have waiting (`max_queued`) is bounded for each by itself: a bound that all share would need a second
 //!   one to keep one tenant from filling it.
-//! - The envelope is learned without the kernel's word on kills: their level is not measured, so a life that died
-//!   counts as cut short at its peak. That a tenant's weight is capped keeps small lives from hiding large ones; it
-//!   cannot keep large ones out, of which 2 % are enough, and it should not: they are needed.
+//! - That a tenant's weight in the envelope is capped keeps small lives from hiding large ones; it cannot keep large ones
+//!   out, of which 2 % are enough, and it should not: they are needed.
 //! - The unit runs no check of the profile before the daemon (`ExecStartPre=`): systemd would try a check that
 //!   failed again and again, as it heeds `RestartPreventExitStatus=` for the main process alone, and that one
 //!   checks first.
@@ -135,6 +155,9 @@
 //!   take it on; only without that unit it is cut to what logind grants.
 //! - Streams to an instance are plain tunnels to a port of its loopback (`stokerctl forward`), from which any
 //!   protocol's proxy can be made. Chromium's DevTools stays on its own loopback and nothing is published.
+//! - What a provider throttled is not recorded: the next daemon begins with an empty bucket and the whole rate, and learns it
+//!   from the next report. A permit is not tied to a call: a caller that does not ask is not held up.
+//! - `max_runtime` goes on while a lease waits for a person, so that the bound on the wait of others holds; a renewal moves it.
 //! - A command that runs past its limit ends its sandbox: what it left running cannot be told apart from
 //!   what should run, so the honest end is the whole.
 

@@ -94,6 +94,46 @@ impl std::iter::Sum for Bytes {
     }
 }
 
+/// So many in a second, a minute or an hour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    count: u32,
+    unit: &'static str,
+    seconds: u64,
+}
+
+impl Rate {
+    /// What a rate must look like in a profile.
+    pub const EXPECTED: &'static str =
+        "a rate of 1 to 1000000 in a time, such as \"60/min\", \"5/s\" or \"900/h\"";
+
+    /// Reads `"60/min"`, `"5/s"` or `"900/h"`.
+    ///
+    /// # Errors
+    /// When the text is none of these, or none at all in its time.
+    pub fn parse(text: &str) -> Result<Rate, QuantityError> {
+        let no = || QuantityError { text: text.into(), expected: Rate::EXPECTED };
+        let (count, unit) = text.split_once('/').ok_or_else(no)?;
+        let count = count.trim().parse().map_err(|_| no())?;
+        let (unit, seconds) = [("s", 1), ("min", 60), ("h", 3600)]
+            .into_iter()
+            .find(|(name, _)| *name == unit.trim())
+            .ok_or_else(no)?;
+        (1..=1_000_000).contains(&count).then_some(Rate { count, unit, seconds }).ok_or_else(no)
+    }
+
+    /// The time between two that come evenly, to the nanosecond above.
+    pub const fn interval(self) -> Duration {
+        Duration::from_nanos((self.seconds * 1_000_000_000).div_ceil(self.count as u64))
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{}/{}", self.count, self.unit))
+    }
+}
+
 /// Processor time per time, in thousandths of one core.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
 pub struct MilliCpu(u64);

@@ -118,6 +118,8 @@ pub fn granted_lease(reply: &Reply) -> Option<LeaseId> {
         },
         Reply::Leases(_)
         | Reply::Use { .. }
+        | Reply::Permit(_)
+        | Reply::Providers(_)
         | Reply::Pools(_)
         | Reply::Explain(_)
         | Reply::ExplainLease(_)

@@ -9,10 +9,10 @@ use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
 
 use super::problem::Problem;
-use super::wire::{AcquireBody, LeaseBody, LeaseExplainBody, Leases, RenewBody};
+use super::wire::{AcquireBody, HoldBody, LeaseBody, LeaseExplainBody, Leases, RenewBody};
 use super::{Api, WATCH_MOST, class_name, read_body, read_duration, unexpected};
 use crate::control::message::{
-    Acquire, Call, End, LeaseId, LeaseState, LeaseView, Reply, TaskId, Tenant, WaitFor,
+    Acquire, Call, End, HoldFor, LeaseId, LeaseState, LeaseView, Reply, TaskId, Tenant, WaitFor,
 };
 use crate::profile::PoolName;
 
@@ -104,6 +104,31 @@ pub(super) async fn renew(
     let body: RenewBody = read_body(&body)?;
     let by = read_duration("by", Some(&body.by))?.expect("a text was given");
     show(&api, Call::Renew(lease_id(id), by)).await
+}
+
+/// The longest reason of a hold, in characters: a line that people read.
+const REASON_MOST: usize = 200;
+
+pub(super) async fn hold(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+    body: Bytes,
+) -> Result<Json<LeaseBody>, Problem> {
+    let body: HoldBody = read_body(&body)?;
+    let reason = body.reason.trim();
+    if reason.is_empty() || reason.chars().count() > REASON_MOST || reason.contains(char::is_control) {
+        let detail = format!("`reason` is a line of 1 to {REASON_MOST} characters: what is waited for");
+        return Err(Problem::bad_request(detail));
+    }
+    let asked = HoldFor { reason: reason.into(), lasting: read_duration("for", body.lasting.as_deref())? };
+    show(&api, Call::Hold(lease_id(id), asked)).await
+}
+
+pub(super) async fn resume(
+    State(api): State<Api>,
+    Path(id): Path<String>,
+) -> Result<Json<LeaseBody>, Problem> {
+    show(&api, Call::Resume(lease_id(id))).await
 }
 
 pub(super) async fn release(

@@ -18,7 +18,8 @@ use prometheus_client::registry::{Registry, Unit};
 use super::problem::Problem;
 use super::{Api, unexpected};
 use crate::control::message::{
-    BUCKETS, Call, ClassView, Engine, Histogram, HostView, Level, PoolView, Reply,
+    BUCKETS, Call, ClassView, DiskView, Engine, Histogram, HostView, Level, PoolView, ProviderView, Reading,
+    Reply,
 };
 use crate::quantity::Bytes;
 
@@ -29,14 +30,15 @@ type Labels = Vec<(&'static str, String)>;
 pub(super) async fn metrics(State(api): State<Api>) -> Result<Response, Problem> {
     let Reply::Host(host) = api.ask(Call::Host).await? else { unexpected() };
     let Reply::Pools(pools) = api.ask(Call::Pools).await? else { unexpected() };
-    let text = write(*host, pools);
+    let Reply::Providers(providers) = api.ask(Call::Providers).await? else { unexpected() };
+    let text = write(Scrape { host: *host, pools, providers });
     Ok(([(header::CONTENT_TYPE, OPEN_METRICS)], text).into_response())
 }
 
 /// The whole text.
-fn write(host: HostView, pools: Vec<PoolView>) -> String {
+fn write(scrape: Scrape) -> String {
     let mut registry = Registry::with_prefix("stoker");
-    registry.register_collector(Box::new(Scrape { host, pools }));
+    registry.register_collector(Box::new(scrape));
     let mut text = String::new();
     text::encode(&mut text, &registry).expect("a string takes all that is written to it");
     text
@@ -47,6 +49,7 @@ fn write(host: HostView, pools: Vec<PoolView>) -> String {
 struct Scrape {
     host: HostView,
     pools: Vec<PoolView>,
+    providers: Vec<ProviderView>,
 }
 
 impl Collector for Scrape {
@@ -55,7 +58,8 @@ impl Collector for Scrape {
         self.host(&mut page)?;
         self.instances(&mut page)?;
         self.requests(&mut page)?;
-        self.starts(&mut page)
+        self.starts(&mut page)?;
+        self.providers(&mut page)
     }
 }
 
@@ -90,9 +94,39 @@ impl Scrape {
         });
         let help = "Share of the last 10 s in which some task of the host stood still for it";
         page.gauge("pressure_stalled", help, Some(&Unit::Other("ratio".into())), stalls.collect())?;
+        self.space(page)?;
         let (starting, most) = host.starts;
         page.gauge("starting", "Starts under way", None, vec![(Labels::new(), f64::from(starting))])?;
-        page.gauge("starting_limit", "Starts that may be", None, vec![(Labels::new(), f64::from(most))])
+        page.gauge("starting_limit", "Starts that may be now", None, vec![(Labels::new(), f64::from(most))])
+    }
+
+    /// Tasks and disks.
+    fn space(&self, page: &mut Page<'_>) -> fmt::Result {
+        let host = &self.host;
+        let pids = host.pids.known().ok();
+        let one = |value: Option<u64>| {
+            value.map(|count| (Labels::new(), float(count))).into_iter().collect::<Vec<_>>()
+        };
+        page.gauge("host_pids", "Processes and threads of the host", None, one(pids.map(|it| it.of.there)))?;
+        let help = "Processes and threads that the kernel can have";
+        page.gauge("host_pids_most", help, None, one(pids.map(|it| it.of.most)))?;
+        let help = "Those that containers may have together";
+        page.gauge("pids_limit", help, None, one(pids.map(|it| it.limit)))?;
+        page.gauge("pids_promised", "Of them promised", None, one(pids.map(|it| it.promised)))?;
+        let disks = [("engine", &host.engine_disk), ("state", &host.state_disk)];
+        let each = |value: fn(&DiskView) -> Option<u64>| {
+            let of = |(whose, disk): &(&str, &Reading<DiskView>)| {
+                let value = disk.known().ok().and_then(value)?;
+                Some((vec![("disk", (*whose).to_owned())], float(value)))
+            };
+            disks.iter().filter_map(of).collect::<Vec<_>>()
+        };
+        let bytes = Some(&Unit::Bytes);
+        page.gauge("disk", "Size of the disk", bytes, each(|disk| Some(disk.of.total.get())))?;
+        page.gauge("disk_free", "Of it free", bytes, each(|disk| Some(disk.of.free.get())))?;
+        page.gauge("disk_floor", "What must be free", bytes, each(|disk| Some(disk.floor.get())))?;
+        let help = "Inodes that are free";
+        page.gauge("disk_inodes_free", help, None, each(|disk| Some(disk.of.inodes?.free)))
     }
 
     fn instances(&self, page: &mut Page<'_>) -> fmt::Result {
@@ -113,6 +147,11 @@ impl Scrape {
         page.gauge("instances_unmeasured", help, None, each(|pool| f64::from(pool.unmeasured)))?;
         let help = "What the pool's instances are counted with";
         page.gauge("instances_promised", help, bytes, each(|pool| float(pool.promised.get())))?;
+        let rows = self.classes().map(|(labels, class)| (labels, f64::from(class.holds)));
+        page.gauge("holds", "Leases that wait for a person", None, rows.collect())?;
+        page.gauge("holds_limit", "max_holds", None, each(|pool| f64::from(pool.holds.limit)))?;
+        let help = "What the instances of leases that wait for a person are counted with";
+        page.gauge("holds_promised", help, bytes, each(|pool| float(pool.holds.promised.get())))?;
         let blocked =
             |pool: &PoolView| Some((with(of(pool), "limit", pool.blocked_by.as_ref()?.code()), 1.0));
         let help = "1 for the limit that keeps a wanted start back";
@@ -184,6 +223,30 @@ impl Scrape {
         page.counter("starts_failed", "Starts that failed", pools().map(|pool| (of(pool), pool.starts.1)))?;
         let help = "How long starts took, from the order until ready";
         page.histogram("start", help, pools().map(|pool| (of(pool), &pool.took)))
+    }
+
+    fn providers(&self, page: &mut Page<'_>) -> fmt::Result {
+        if self.providers.is_empty() {
+            return Ok(()); // A family without a sample says nothing.
+        }
+        let all = || self.providers.iter().map(|it| (vec![("provider", it.name.to_string())], it));
+        let each = |value: fn(&ProviderView) -> f64| all().map(|(labels, it)| (labels, value(it))).collect();
+        page.gauge(
+            "provider_waiting",
+            "Permits that are waited for",
+            None,
+            each(|it| f64::from(it.waiting)),
+        )?;
+        page.gauge("provider_waiting_limit", "max_waiting", None, each(|it| f64::from(it.max_waiting)))?;
+        let help = "What of the provider's rate is used: less while it throttles";
+        let unit = Unit::Other("ratio".into());
+        page.gauge("provider_rate_used", help, Some(&unit), each(|it| f64::from(it.part.get()) / 1000.0))?;
+        let throttled = all().map(|(labels, it)| (labels, it.tally.throttled));
+        page.counter("provider_throttled", "Reports that it throttled", throttled)?;
+        let refused = all().map(|(labels, it)| (labels, it.tally.refused));
+        page.counter("provider_refusals", "Permits refused, at once or after a wait", refused)?;
+        let help = "How long permits were waited for that were given";
+        page.histogram("provider_wait", help, all().map(|(labels, it)| (labels, &it.tally.waits)))
     }
 
     fn classes(&self) -> impl Iterator<Item = (Labels, &ClassView)> {

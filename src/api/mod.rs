@@ -8,6 +8,9 @@
 //! GET  /v1/leases                      all leases, newest first
 //! GET  /v1/leases/ID                   one; ?wait_for=executing|ended&wait=30s
 //! POST /v1/leases/ID/renew             {"by": "10m"}
+//! POST /v1/leases/ID/hold              {"reason": "log in", "for": "10m"}: it waits for a person
+//! POST /v1/leases/ID/resume            the person has done it
+//! POST /v1/leases/ID/permits           {"provider": "models", "wait": "30s"}: may it be called now?
 //! POST /v1/leases/ID/release           also when it has ended
 //! POST /v1/leases/ID/cancel
 //! POST /v1/leases/ID/exec              {"command": [...]}, one answer
@@ -16,6 +19,8 @@
 //! GET  /v1/pools, /v1/pools/NAME
 //! GET  /v1/pools/NAME/explain
 //! POST /v1/pools/NAME/drain, undrain
+//! GET  /v1/providers
+//! POST /v1/providers/NAME/throttled    {"retry_after": "20s"}: it throttled a call
 //! GET  /v1/host
 //! POST /v1/host/drain, undrain
 //! POST /v1/reload                      read the profile anew: 200 with what changed, 422 with every mistake
@@ -28,6 +33,7 @@ mod leases;
 mod metrics;
 mod operate;
 pub mod problem;
+mod providers;
 pub mod reload;
 pub mod server;
 mod streams;
@@ -113,6 +119,11 @@ impl Api {
             .route("/v1/leases/{id}", get(leases::get))
             .route("/v1/leases/{id}/explain", get(leases::explain))
             .route("/v1/leases/{id}/renew", post(leases::renew))
+            .route("/v1/leases/{id}/hold", post(leases::hold))
+            .route("/v1/leases/{id}/resume", post(leases::resume))
+            .route("/v1/leases/{id}/permits", post(providers::permit))
+            .route("/v1/providers", get(providers::list))
+            .route("/v1/providers/{name}/throttled", post(providers::throttled))
             .route("/v1/leases/{id}/release", post(leases::release))
             .route("/v1/leases/{id}/cancel", post(leases::cancel))
             .route("/v1/leases/{id}/exec", post(streams::exec))

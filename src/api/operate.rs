@@ -22,7 +22,10 @@ const DRAIN_WINDOW: Duration = Duration::from_secs(3600);
 pub(super) async fn features() -> Json<Value> {
     Json(json!({
         "version": env!("CARGO_PKG_VERSION"),
-        "features": ["leases", "wait_for", "exec", "tunnel", "pools", "explain", "explain_lease", "host", "drain", "reload"],
+        "features": [
+            "leases", "wait_for", "hold", "providers", "exec", "tunnel", "pools", "explain", "explain_lease", "host", "drain",
+            "reload",
+        ],
     }))
 }
 

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use serde::{Deserialize, Serialize};
 
 use super::wire::{LeaseBody, MistakeBody};
-use crate::control::message::{LeaseState, LeaseView, Refusal, Why};
+use crate::control::message::{LeaseId, LeaseState, LeaseView, Refusal, TaskId, Why};
 use crate::profile::Reported;
 
 /// Names that begin alike are more likely meant than ones that are merely as long (0 to 1, by Jaro-Winkler).
@@ -160,6 +160,12 @@ impl std::fmt::Display for Problem {
 
 impl std::error::Error for Problem {}
 
+fn other_task(task: &TaskId, lease: Option<&LeaseId>) -> Problem {
+    let detail = format!("task `{task}` was asked for with another pool, class, max_runtime or idle_timeout");
+    let problem = Problem::new(StatusCode::CONFLICT, "other_task", "the task is another one", detail);
+    Problem { lease: lease.map(ToString::to_string), ..problem }
+}
+
 impl From<Refusal> for Problem {
     fn from(refusal: Refusal) -> Problem {
         match refusal {
@@ -185,6 +191,14 @@ impl From<Refusal> for Problem {
                 let title = "there is no such pool";
                 Problem { known, hint, ..Problem::new(StatusCode::NOT_FOUND, "no_such_pool", title, detail) }
             }
+            Refusal::NoSuchProvider(provider, known) => {
+                let known: Vec<String> = known.iter().map(ToString::to_string).collect();
+                let detail = format!("there is no provider `{provider}`");
+                let hint = Some(suggestion(provider.as_str(), &known));
+                let title = "there is no such provider";
+                let status = StatusCode::NOT_FOUND;
+                Problem { known, hint, ..Problem::new(status, "no_such_provider", title, detail) }
+            }
             Refusal::NoSuchClass(class, known) => {
                 let known: Vec<String> = known.iter().map(ToString::to_string).collect();
                 let detail = format!("there is no class `{class}`");
@@ -196,14 +210,7 @@ impl From<Refusal> for Problem {
                     ..Problem::new(StatusCode::BAD_REQUEST, "no_such_class", title, detail)
                 }
             }
-            Refusal::OtherTask(task, lease) => {
-                let detail = format!(
-                    "task `{task}` was asked for with another pool, class, max_runtime or idle_timeout"
-                );
-                let title = "the task is another one";
-                let problem = Problem::new(StatusCode::CONFLICT, "other_task", title, detail);
-                Problem { lease: lease.map(|lease| lease.to_string()), ..problem }
-            }
+            Refusal::OtherTask(task, lease) => other_task(&task, lease.as_ref()),
             Refusal::CannotChange(change) => {
                 let detail =
                     format!("{change}: this cannot change while the daemon runs, nothing has changed");
@@ -268,10 +275,14 @@ pub(super) async fn of_the_frameworks(response: Response) -> Response {
 
 fn status_of(why: &Why) -> StatusCode {
     match why {
-        // Nothing was waited for: the queue refuses it as one that is full does, and it may come back.
-        Why::QueueFull { .. } | Why::QueueTooLong { .. } | Why::TenantLimit { .. } => {
-            StatusCode::TOO_MANY_REQUESTS
-        }
+        // Nothing was waited for where the queue is too long: it refuses as one that is full does.
+        Why::QueueFull { .. }
+        | Why::QueueTooLong { .. }
+        | Why::TenantLimit { .. }
+        | Why::MaxHolds { .. }
+        | Why::TenantHolds { .. }
+        | Why::ProviderWaits { .. }
+        | Why::ProviderSpent { .. } => StatusCode::TOO_MANY_REQUESTS,
         Why::WaitExpired { .. } => StatusCode::GATEWAY_TIMEOUT,
         Why::NeverFits { .. } => StatusCode::UNPROCESSABLE_ENTITY,
         Why::PoolRemoved => StatusCode::GONE,
@@ -280,12 +291,17 @@ fn status_of(why: &Why) -> StatusCode {
         | Why::MemoryPromised { .. }
         | Why::MemoryAvailable { .. }
         | Why::Cpu { .. }
+        | Why::Pids { .. }
+        | Why::Disk { .. }
+        | Why::Inodes { .. }
         | Why::MaxInstances { .. }
+        | Why::InstanceHours { .. }
         | Why::HeldBack { .. }
         | Why::Starts { .. }
         | Why::UnderPressure { .. }
         | Why::CpuPressure { .. }
         | Why::Recovering { .. }
+        | Why::StartPace { .. }
         | Why::Backoff { .. }
         | Why::NoTelemetry(_)
         | Why::WithoutTelemetry { .. }
@@ -299,6 +315,8 @@ fn title_of(why: &Why) -> &'static str {
         Why::QueueFull { .. } => "the queue is full",
         Why::QueueTooLong { .. } => "the queue is longer than the wait",
         Why::TenantLimit { .. } => "the tenant has as many leases as it may",
+        Why::MaxHolds { .. } | Why::TenantHolds { .. } => "as many leases as may wait for a person",
+        Why::ProviderWaits { .. } | Why::ProviderSpent { .. } => "the provider takes no further call now",
         Why::HeldBack { .. } => "what is free is held back for other classes",
         Why::WaitExpired { .. } => "the wait is over",
         Why::NeverFits { .. } => "it can never fit on this host",
@@ -307,9 +325,12 @@ fn title_of(why: &Why) -> &'static str {
         Why::PoolRemoved => "the pool is no more",
         Why::MemoryPromised { .. } | Why::MemoryAvailable { .. } => "the host has no memory for it",
         Why::Cpu { .. } => "the host has no processor for it",
+        Why::Pids { .. } => "the host has no room for its processes",
+        Why::Disk { .. } | Why::Inodes { .. } => "a disk of the host is nearly full",
         Why::MaxInstances { .. } => "the pool is at its ceiling",
+        Why::InstanceHours { .. } => "the pool's hours are used up",
         Why::UnderPressure { .. } => "the host is short of memory",
-        Why::CpuPressure { .. } | Why::Recovering { .. } | Why::Starts { .. } => {
+        Why::CpuPressure { .. } | Why::Recovering { .. } | Why::StartPace { .. } | Why::Starts { .. } => {
             "too many starts are under way"
         }
         Why::Backoff { .. } => "starts of the pool fail",

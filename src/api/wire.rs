@@ -5,21 +5,30 @@
 
 mod class;
 mod explain;
+mod hold;
+mod host;
 mod lease;
 mod lease_explain;
+mod provider;
+mod reload;
 
 pub use class::ClassBody;
 pub use explain::{ClassDemandBody, ExplainBody, LimitRowBody};
+pub use hold::{HoldAnswer, HoldBody};
+pub use host::{
+    CeilingsBody, ContainersBody, CpuBody, DiskBody, HostBody, MemoryBody, PidsBody, PressureBody,
+};
 pub use lease::{AcquireBody, LeaseBody, RenewBody};
 pub use lease_explain::{BoundBody, ClassTurnBody, EstimateBody, LeaseExplainBody, WaitBody};
+pub use provider::{PermitAnswer, PermitBody, PermitWaitBody, ProviderBody, Providers, ThrottledBody};
+pub use reload::{ChangeBody, MistakeBody, Reloaded};
 
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::control::message::{CeilingsView, DrainView, Engine, HostView, PoolView, Reading, Why};
-use crate::profile::{Change, Mistake};
-use crate::quantity::{Bytes, Instant, MilliCpu};
+use crate::control::message::{DrainView, PoolView, Reading, Why};
+use crate::quantity::Instant;
 
 /// `POST /v1/host/drain`, `POST /v1/pools/{name}/drain`
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -125,6 +134,15 @@ pub struct PoolBody {
     pub classes: Vec<ClassBody>,
     /// The operator's ceiling on instances in any state.
     pub max_instances: u32,
+    /// Leases that wait for a person.
+    #[serde(default)]
+    pub holds: u32,
+    /// How many may be at once.
+    #[serde(default)]
+    pub max_holds: u32,
+    /// What the instances of those that are count with.
+    #[serde(default)]
+    pub holds_promised_bytes: u64,
     /// What its instances hold, those that could be measured.
     pub memory_bytes: u64,
     /// Instances of which that is not known.
@@ -138,6 +156,9 @@ pub struct PoolBody {
     /// What the profile declares of one instance.
     #[serde(default)]
     pub memory_expect_bytes: u64,
+    /// What one instance is expected to use of the processors: `cpus_expect`, or, where that is more, what those that work
+    /// do not exceed in nineteen of twenty looks.
+    pub cpus_millis: u64,
     /// What its instances are counted with.
     pub promised_bytes: u64,
     /// The drain it is under.
@@ -159,50 +180,6 @@ pub struct DrainAnswer {
     pub leases: u32,
     /// Instances that still exist; 0 means drained.
     pub instances: u32,
-}
-
-/// The host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct HostBody {
-    /// Its name.
-    pub name: String,
-    /// The version of the daemon.
-    pub version: String,
-    /// How long the daemon has run.
-    pub up_ms: u64,
-    /// Whether every pool has its smallest stock.
-    pub ready: bool,
-    /// Whether the container engine answers.
-    pub engine: EngineBody,
-    /// Memory of the host.
-    pub memory: FigureBody<MemoryBody>,
-    /// Processors of the host.
-    pub cpu: FigureBody<CpuBody>,
-    /// Stalled time of all tasks of the host.
-    pub pressure: FigureBody<PressureBody>,
-    /// How short of memory the host is: `calm`, `tight` or `critical`.
-    pub pressure_level: String,
-    /// For how long it has been that.
-    pub pressure_level_ms: u64,
-    /// What all containers hold together.
-    pub containers: FigureBody<ContainersBody>,
-    /// The hard limits on all containers together.
-    pub ceilings: CeilingsBody,
-    /// What containers may have together, where the total is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory_limit_bytes: Option<u64>,
-    /// What is promised to them.
-    pub memory_promised_bytes: u64,
-    /// What must remain available, where the total is known.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub floor_bytes: Option<u64>,
-    /// Cold starts under way.
-    pub starting: u32,
-    /// How many may be.
-    pub max_starts: u32,
-    /// The drain it is under.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub drain: Option<DrainAnswer>,
 }
 
 /// The container engine.
@@ -229,95 +206,6 @@ pub struct FigureBody<T> {
     /// The figure itself; absent, never zero, where it is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub value: Option<T>,
-}
-
-/// Memory of the host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MemoryBody {
-    /// All of it.
-    pub total_bytes: u64,
-    /// What could be used without swapping.
-    pub available_bytes: u64,
-}
-
-/// Processors of the host.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CpuBody {
-    /// How many there are, in thousandths.
-    pub cores_millis: u64,
-    /// How many were busy.
-    pub busy_millis: u64,
-}
-
-/// The share of the last ten seconds in which tasks stood still, in thousandths.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct PressureBody {
-    /// Some task waited for memory.
-    pub memory_some_permille: u32,
-    /// All tasks waited for memory.
-    pub memory_full_permille: u32,
-    /// Some task waited for a processor.
-    pub cpu_some_permille: u32,
-    /// Some task waited for the disk.
-    pub io_some_permille: u32,
-}
-
-/// What all containers hold together.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ContainersBody {
-    /// Memory that the kernel cannot take back; what outlived its container included.
-    pub hard_bytes: u64,
-}
-
-/// The hard limits on all containers together, as the kernel holds them.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct CeilingsBody {
-    /// `unset`, `stand` or `refused`.
-    pub state: String,
-    /// Why one could not be set.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub detail: Option<String>,
-    /// The most memory, where they stand.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub memory_bytes: Option<u64>,
-    /// The part of busy processors, where they stand; the host's other services together have 100.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub cpu_weight: Option<u32>,
-}
-
-/// The answer to a reload.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reloaded {
-    /// What is different, by key; empty where nothing is.
-    pub changes: Vec<ChangeBody>,
-}
-
-/// A difference between the profile before and after.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ChangeBody {
-    /// The dotted path of the key, or of a class or pool that is new or gone.
-    pub key: String,
-    /// What it was, as TOML; null where there was nothing.
-    pub from: Option<String>,
-    /// What it is; null where there is nothing.
-    pub to: Option<String>,
-}
-
-/// A mistake in a profile.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MistakeBody {
-    /// The file.
-    pub file: String,
-    /// The line, from 1.
-    pub line: usize,
-    /// The character in the line, from 1.
-    pub column: usize,
-    /// The dotted path of the key; empty where it concerns none.
-    pub key: String,
-    /// What was expected and what was found.
-    pub problem: String,
-    /// How to put it right, where that can be guessed.
-    pub hint: Option<String>,
 }
 
 /// A list, in an object so that more can be said beside it later.
@@ -347,19 +235,6 @@ impl From<&Why> for LimitBody {
     }
 }
 
-impl From<Change> for ChangeBody {
-    fn from(change: Change) -> ChangeBody {
-        ChangeBody { key: change.key, from: change.from, to: change.to }
-    }
-}
-
-impl From<&Mistake> for MistakeBody {
-    fn from(mistake: &Mistake) -> MistakeBody {
-        let Mistake { file, line, column, key, problem, hint, .. } = mistake.clone();
-        MistakeBody { file, line, column, key, problem, hint }
-    }
-}
-
 impl From<&PoolView> for PoolBody {
     fn from(view: &PoolView) -> PoolBody {
         PoolBody {
@@ -378,71 +253,18 @@ impl From<&PoolView> for PoolBody {
             removed: view.removed,
             classes: view.classes.iter().map(ClassBody::from).collect(),
             max_instances: view.max_instances,
+            holds: view.holds.leases,
+            max_holds: view.holds.limit,
+            holds_promised_bytes: view.holds.promised.get(),
             memory_bytes: view.memory.get(),
             unmeasured: view.unmeasured,
             envelope_bytes: view.envelope.get(),
             envelope_lives: view.lives,
             memory_expect_bytes: view.memory_expect.get(),
+            cpus_millis: view.cpu_expected.get(),
             promised_bytes: view.promised.get(),
             drain: view.drain.as_ref().map(|drain| drain_answer(drain, view.seen_at)),
             blocked_by: view.blocked_by.as_ref().map(LimitBody::from),
-        }
-    }
-}
-
-impl From<&HostView> for HostBody {
-    fn from(view: &HostView) -> HostBody {
-        let now = view.seen_at;
-        let detail = match &view.engine {
-            Engine::Reachable => None,
-            Engine::Unreachable(why) => Some(why.clone()),
-        };
-        HostBody {
-            name: view.name.clone(),
-            version: env!("CARGO_PKG_VERSION").into(),
-            up_ms: millis(now.since(view.since)),
-            ready: view.ready,
-            engine: EngineBody { reachable: detail.is_none(), detail },
-            memory: figure(&view.memory, now, |memory| MemoryBody {
-                total_bytes: memory.total.get(),
-                available_bytes: memory.available.get(),
-            }),
-            cpu: figure(&view.cpu, now, |cpu| CpuBody {
-                cores_millis: MilliCpu::get(cpu.cores),
-                busy_millis: cpu.busy.get(),
-            }),
-            pressure: figure(&view.pressure, now, |pressure| PressureBody {
-                memory_some_permille: pressure.memory_some.get(),
-                memory_full_permille: pressure.memory_full.get(),
-                cpu_some_permille: pressure.cpu_some.get(),
-                io_some_permille: pressure.io_some.get(),
-            }),
-            pressure_level: view.shortage.level.code().into(),
-            pressure_level_ms: millis(view.shortage.lasting),
-            containers: figure(&view.slice, now, |slice| ContainersBody { hard_bytes: slice.hard.get() }),
-            ceilings: CeilingsBody::from(&view.ceilings),
-            memory_limit_bytes: view.memory_limit.map(Bytes::get),
-            memory_promised_bytes: view.memory_promised.get(),
-            floor_bytes: view.floor.map(Bytes::get),
-            starting: view.starts.0,
-            max_starts: view.starts.1,
-            drain: view.drain.as_ref().map(|drain| drain_answer(drain, now)),
-        }
-    }
-}
-
-impl From<&CeilingsView> for CeilingsBody {
-    fn from(view: &CeilingsView) -> CeilingsBody {
-        let (state, detail, stand) = match view {
-            CeilingsView::Unset => ("unset", None, None),
-            CeilingsView::Stand(stand) => ("stand", None, Some(stand)),
-            CeilingsView::Refused(why) => ("refused", Some(why.clone()), None),
-        };
-        CeilingsBody {
-            state: state.into(),
-            detail,
-            memory_bytes: stand.map(|stand| stand.memory.get()),
-            cpu_weight: stand.map(|stand| stand.cpu_weight),
         }
     }
 }

@@ -22,11 +22,12 @@ use std::cell::OnceCell;
 
 use super::budget::{self, OVERHEAD, Promised};
 use super::host::{Belief, Sight};
-use super::message::{Engine, Tenant, Verdict, Why};
+use super::message::{Disk, DiskOf, Engine, Tenant, Verdict, Why};
+use super::pace::Pace;
 use super::pool::Pool;
 use super::queue;
 use super::words::Figures;
-use crate::profile::{Class, ClassName, HostProfile, WithoutTelemetry};
+use crate::profile::{Class, ClassName, Host, HostProfile, WithoutTelemetry};
 use crate::quantity::{Bytes, Instant};
 
 /// Who asks.
@@ -79,7 +80,8 @@ pub(super) fn request(
 pub(super) fn startable(asked: &Asked<'_>) -> u32 {
     let Asked { pool, sight, .. } = asked;
     // These are no matter of how many.
-    if OF_POOL.iter().filter_map(|limit| limit(asked)).any(|limit| limit.objection.is_some()) {
+    let whole = OF_POOL.iter().filter_map(|limit| limit(asked)).chain(asked.disks());
+    if whole.into_iter().any(|limit| limit.objection.is_some()) {
         return 0;
     }
     let room = match (sight, asked.goes_on_with()) {
@@ -111,6 +113,7 @@ pub(super) struct Asked<'a> {
     pub(super) profile: &'a HostProfile,
     pub(super) belief: &'a Belief,
     pub(super) now: Instant,
+    pub(super) pace: &'a Pace,
     /// What is known of the host, or what of it is not and why.
     pub(super) sight: Result<Sight, String>,
     /// Whether the first look is on its way: until then no pool goes on without.
@@ -142,7 +145,7 @@ pub(super) struct Limit {
 type Test = fn(&Asked<'_>) -> Option<Limit>;
 
 /// What keeps a pool from starting any, and the pressure on all.
-const OF_POOL: [Test; 5] = [
+const OF_POOL: [Test; 7] = [
     |asked| Some(Limit::plain("not_recorded", asked.unwritten.map(|why| Why::NotRecorded(why.to_owned())))),
     |asked| {
         let Engine::Unreachable(why) = &asked.belief.engine else {
@@ -158,14 +161,28 @@ const OF_POOL: [Test; 5] = [
         let (have, limit) = (asked.pool.total(), asked.pool.spec.max_instances);
         Some(Limit::of(Why::MaxInstances { have, limit }, have >= limit))
     },
+    |asked| {
+        let gate = asked.pool.gate.as_ref()?;
+        let says = gate.shut.as_ref().unwrap_or(&gate.waits);
+        Some(Limit { name: says.code(), figures: says.figures(), objection: gate.shut.clone() })
+    },
+    |asked| {
+        let Asked { pool, now, .. } = asked;
+        let (why, reached) = pool.hours.limit(*now, pool.spec.max_instance_hours?);
+        Some(Limit::of(why, reached))
+    },
     |asked| Some(Limit::plain("under_pressure", asked.belief.gauge.objection(asked.now))),
 ];
 
 /// What the host has for so many and no more.
-const OF_HOST: [Test; 6] = [
+const OF_HOST: [Test; 8] = [
     |asked| {
         let (have, limit) = (asked.starting, asked.profile.host.max_starts);
         Some(Limit::of(Why::Starts { have, limit }, have >= limit))
+    },
+    |asked| {
+        let (why, reached) = asked.pace.limit(asked.starting, asked.profile.host.max_starts);
+        Some(Limit::of(why, reached))
     },
     |asked| {
         let starts = (asked.starting, asked.profile.host.max_starts);
@@ -176,7 +193,52 @@ const OF_HOST: [Test; 6] = [
     |asked| asked.memory_promised(),
     |asked| asked.memory_available(),
     |asked| asked.cpu(),
+    |asked| asked.pids(),
 ];
+
+/// Whether the host's disks have room, for however many.
+const OF_DISKS: [fn(&Host, &Belief, Instant) -> Limit; 2] = [
+    |host, belief, now| {
+        disk("disk", (host, belief, now), |of, disk, (need, _)| {
+            (Why::Disk { of, need, have: disk.free }, disk.free < need)
+        })
+    },
+    |host, belief, now| {
+        disk("disk_inodes", (host, belief, now), |of, disk, (_, need)| {
+            let have = disk.inodes.map_or(0, |inodes| inodes.free);
+            (Why::Inodes { of, need, have }, have < need)
+        })
+    },
+];
+
+/// A test of each disk, with what of it must be free: the first that fails, else the one with the least to spare. Where nothing
+/// must be free nobody needs to know.
+fn disk(
+    name: &'static str,
+    (host, belief, now): (&Host, &Belief, Instant),
+    test: impl Fn(DiskOf, &Disk, (Bytes, u64)) -> (Why, bool),
+) -> Limit {
+    if host.disk_floor.is_nothing() {
+        return Limit::plain(name, None);
+    }
+    let disks = [(DiskOf::Engine, &belief.engine_disk), (DiskOf::State, &belief.state_disk)];
+    let [first, second] = disks.map(|(of, disk)| match disk.reading(now).known() {
+        Ok(disk) => {
+            let (why, reached) = test(of, disk, budget::disk_floor(host, disk));
+            Limit::of(why, reached)
+        }
+        Err(why) => Limit::plain(name, Some(Why::NoTelemetry(format!("disk of {of}: {why}")))),
+    });
+    let spare = |limit: &Limit| limit.figures.map_or(u64::MAX, |its| its.have.saturating_sub(its.need));
+    let second_is_tighter =
+        first.objection.is_none() && (second.objection.is_some() || spare(&second) < spare(&first));
+    if second_is_tighter { second } else { first }
+}
+
+/// Which disk keeps everything from being started, if one does.
+pub(super) fn disk_trouble(host: &Host, belief: &Belief, now: Instant) -> Option<Why> {
+    OF_DISKS.iter().find_map(|limit| limit(host, belief, now).objection)
+}
 
 impl Limit {
     /// One without numbers.
@@ -193,7 +255,7 @@ impl Limit {
 impl Asked<'_> {
     /// All limits, in the order in which an operator would want to hear of them.
     pub(super) fn limits(&self) -> impl Iterator<Item = Limit> {
-        OF_POOL.iter().chain(&OF_HOST).filter_map(|limit| limit(self))
+        OF_POOL.iter().chain(&OF_HOST).filter_map(|limit| limit(self)).chain(self.disks())
     }
 
     /// The first thing that keeps it back.
@@ -269,10 +331,16 @@ impl Asked<'_> {
         Some(Limit::of(Why::MemoryAvailable { need, have }, need > have))
     }
 
+    /// The disks, as far as they are known: what is not stands in `telemetry`.
+    fn disks(&self) -> impl Iterator<Item = Limit> {
+        let disks = OF_DISKS.iter().map(|limit| limit(&self.profile.host, self.belief, self.now));
+        disks.filter(|limit| !matches!(limit.objection, Some(Why::NoTelemetry(_))))
+    }
+
     /// Cores do not change while a host is up: those that were last seen count.
     fn cpu(&self) -> Option<Limit> {
         let cpu = self.belief.cpu.last().filter(|_| self.goes_on())?;
-        let need = self.pool.spec.template.cpus.saturating_add(self.ahead.cpu);
+        let need = self.pool.cpu_expected.saturating_add(self.ahead.cpu);
         let have = budget::unpromised_cpu(&self.profile.host, cpu, self.promised());
         Some(Limit::of(Why::Cpu { need, have }, need > have))
     }
@@ -293,7 +361,9 @@ impl Asked<'_> {
         let by_ledger = ledger.get().checked_div(pool.expected.usual.get()).unwrap_or(0);
         let memory = by_ledger.min(has.spare(promised).get() / need_of(pool).get());
         let cpu = budget::unpromised_cpu(&profile.host, &sight.cpu, promised).get();
-        memory.min(cpu.checked_div(pool.spec.template.cpus.get()).unwrap_or(cpu))
+        let cpu = cpu.checked_div(pool.cpu_expected.get()).unwrap_or(cpu);
+        let pids = budget::unpromised_pids(&profile.host, &sight.pids, promised);
+        memory.min(cpu).min(pids.checked_div(u64::from(pool.spec.template.pids)).unwrap_or(pids))
     }
 
     /// The same for a pool that may have `most` without what is unknown, as far as the host was ever seen.
@@ -309,9 +379,16 @@ impl Asked<'_> {
         let spare =
             spare.map(|memory| budget::above_floor(profile, memory, promised).get() / need_of(pool).get());
         let cpu = belief.cpu.last().map(|cpu| budget::unpromised_cpu(&profile.host, cpu, promised).get());
-        let cpu = cpu.and_then(|cpu| cpu.checked_div(template.cpus.get()));
+        let cpu = cpu.and_then(|cpu| cpu.checked_div(pool.cpu_expected.get()));
         let own = u64::from(most.saturating_sub(pool.total()));
         [ledger, spare, cpu].into_iter().flatten().fold(own, u64::min)
+    }
+
+    fn pids(&self) -> Option<Limit> {
+        let pids = &self.sight.as_ref().ok()?.pids;
+        let need = u64::from(self.pool.spec.template.pids).saturating_add(self.ahead.pids);
+        let have = budget::unpromised_pids(&self.profile.host, pids, self.promised());
+        Some(Limit::of(Why::Pids { need, have }, need > have))
     }
 }
 
@@ -319,7 +396,9 @@ impl Why {
     /// Whether it is something of the host that others could use up.
     pub(super) const fn is_shortage(&self) -> bool {
         match self {
-            Why::MemoryPromised { .. } | Why::MemoryAvailable { .. } | Why::Cpu { .. } => true,
+            Why::MemoryPromised { .. } | Why::MemoryAvailable { .. } | Why::Cpu { .. } | Why::Pids { .. } => {
+                true
+            }
             Why::QueueFull { .. }
             | Why::QueueTooLong { .. }
             | Why::WaitExpired { .. }
@@ -328,13 +407,21 @@ impl Why {
             | Why::PoolRemoved
             | Why::NeverFits { .. }
             | Why::TenantLimit { .. }
+            | Why::MaxHolds { .. }
+            | Why::TenantHolds { .. }
+            | Why::ProviderWaits { .. }
+            | Why::ProviderSpent { .. }
             | Why::HeldBack { .. }
             | Why::MaxInstances { .. }
+            | Why::InstanceHours { .. }
             | Why::Starts { .. }
+            | Why::StartPace { .. }
             | Why::Backoff { .. }
             | Why::UnderPressure { .. }
             | Why::CpuPressure { .. }
             | Why::Recovering { .. }
+            | Why::Disk { .. }
+            | Why::Inodes { .. }
             | Why::NoTelemetry(_)
             | Why::WithoutTelemetry { .. }
             | Why::EngineUnreachable(_)

@@ -51,10 +51,19 @@ impl Ends {
     ) -> Option<Duration> {
         let wait = match why {
             Why::NeverFits { .. } | Why::PoolRemoved => return None,
-            Why::HostDraining | Why::PoolDraining | Why::NoTelemetry(_) | Why::EngineUnreachable(_) => {
-                LONGEST
-            }
-            Why::UnderPressure { until, .. } => until.since(now),
+            // Nothing that ends makes room on a disk.
+            Why::HostDraining
+            | Why::PoolDraining
+            | Why::NoTelemetry(_)
+            | Why::EngineUnreachable(_)
+            | Why::Disk { .. }
+            | Why::Inodes { .. } => LONGEST,
+            Why::UnderPressure { until, .. }
+            | Why::MaxHolds { until, .. }
+            | Why::TenantHolds { until, .. }
+            | Why::ProviderWaits { until, .. }
+            | Why::ProviderSpent { until, .. } => until.since(now),
+            Why::InstanceHours { returns_in, .. } => *returns_in,
             // The store tries again each second.
             Why::NotRecorded(_) => STORE_AGAIN,
             Why::Backoff { until, .. } => self.pace(now, queued, start).max(until.since(now)),
@@ -67,10 +76,12 @@ impl Ends {
             | Why::MemoryPromised { .. }
             | Why::MemoryAvailable { .. }
             | Why::Cpu { .. }
+            | Why::Pids { .. }
             | Why::MaxInstances { .. }
             | Why::WithoutTelemetry { .. }
             | Why::CpuPressure { .. }
             | Why::Recovering { .. }
+            | Why::StartPace { .. }
             | Why::TenantLimit { .. }
             | Why::HeldBack { .. }
             | Why::Starts { .. } => self.pace(now, queued, start),

@@ -18,18 +18,23 @@
 //!
 //! While the host's figures are unknown, a pool that goes on without them (`without_telemetry`) is held to a ledger of
 //! the worst case: the sum of all `memory_max` within the limit of the total that was last seen.
+//! Processors and pids have a ledger alone: `sum + new <= what there is for containers`. Of a disk nothing is promised, as
+//! nothing is declared of what an instance writes to it; it only must not be nearly full.
 //!
 //! The sums are taken anew each time a start is wished for: a few hundred additions, and nothing to drift.
 //!
 //! Not here: the verdict (`admission`).
 
 use super::envelope::Share;
-use super::message::{HostCpu, HostMemory, SliceMemory};
+use super::message::{Disk, HostCpu, HostMemory, HostPids, Inodes, SliceMemory};
 use crate::profile::{Host, HostProfile, Pool};
-use crate::quantity::{Bytes, MilliCpu};
+use crate::quantity::{Bytes, MilliCpu, Permille};
 
 /// What one instance costs outside its own cgroup: the engine's shim. About 10 MiB each on Docker 20.10.
 pub(super) const OVERHEAD: Bytes = Bytes::mib(10);
+
+/// A file system has them for files of 16 KiB and is full of larger ones: two of a hundred are many files still.
+const INODES_FLOOR: Permille = Permille::new(20);
 
 /// What is promised to instances.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -42,8 +47,10 @@ pub(super) struct Promised {
     pub(super) outside: Bytes,
     /// What the instances hold, as far as that is known.
     pub(super) held: Bytes,
-    /// The sum of their `cpus`.
+    /// The sum of what each is expected to use of the processors.
     pub(super) cpu: MilliCpu,
+    /// The sum of their `pids`.
+    pub(super) pids: u64,
     /// The furthest that one of them may outgrow its expectation.
     pub(super) slack: Bytes,
     /// The sum of their `memory_max`: what they come to if all grow to their limits.
@@ -51,13 +58,14 @@ pub(super) struct Promised {
 }
 
 impl Promised {
-    /// Adds one instance of this pool.
-    pub(super) fn add(&mut self, share: Share, pool: &Pool) {
+    /// Adds one instance of this pool that is expected to use so much of the processors.
+    pub(super) fn add(&mut self, share: Share, cpu: MilliCpu, pool: &Pool) {
         self.memory = self.memory.saturating_add(share.promised);
         self.held = self.held.saturating_add(share.held);
         self.outside = self.outside.saturating_add(share.outside);
         self.growth = self.growth.saturating_add(share.growth);
-        self.cpu = self.cpu.saturating_add(pool.template.cpus);
+        self.cpu = self.cpu.saturating_add(cpu);
+        self.pids = self.pids.saturating_add(u64::from(pool.template.pids));
         self.slack = self.slack.max(share.slack);
         self.most = self.most.saturating_add(pool.template.memory_max);
     }
@@ -69,6 +77,7 @@ impl Promised {
         self.held = self.held.saturating_add(other.held);
         self.outside = self.outside.saturating_add(other.outside);
         self.cpu = self.cpu.saturating_add(other.cpu);
+        self.pids = self.pids.saturating_add(other.pids);
         self.slack = self.slack.max(other.slack);
         self.most = self.most.saturating_add(other.most);
     }
@@ -119,4 +128,27 @@ pub(super) fn above_floor(profile: &HostProfile, memory: &HostMemory, promised: 
 pub(super) fn unpromised_cpu(host: &Host, cpu: &HostCpu, promised: &Promised) -> MilliCpu {
     let ours = cpu.cores.saturating_sub(host.reserve_cpu).scaled(host.cpu_overcommit);
     ours.saturating_sub(promised.cpu)
+}
+
+/// How many processes and threads containers may have together.
+pub(super) fn pids_limit(host: &Host, pids: &HostPids) -> u64 {
+    pids.most.saturating_sub(of_many(host.reserve_pids, pids.most))
+}
+
+/// How many of them can still be promised: those of the host's own are there, and each instance counts with all that it may
+/// make, or with what it has, where what outlived others makes that more.
+pub(super) fn unpromised_pids(host: &Host, pids: &HostPids, promised: &Promised) -> u64 {
+    let own = pids.there.saturating_sub(pids.ours);
+    pids_limit(host, pids).saturating_sub(own).saturating_sub(promised.pids.max(pids.ours))
+}
+
+/// What must be free on this disk, and how many of its inodes; none where no floor is wanted.
+pub(super) fn disk_floor(host: &Host, disk: &Disk) -> (Bytes, u64) {
+    let floor = host.disk_floor.of(disk.total);
+    let inodes = disk.inodes.filter(|_| floor > Bytes::ZERO);
+    (floor, inodes.map_or(0, |Inodes { total, .. }| of_many(INODES_FLOOR, total)))
+}
+
+fn of_many(share: Permille, all: u64) -> u64 {
+    share.of(Bytes::new(all)).get()
 }

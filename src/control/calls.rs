@@ -30,6 +30,7 @@ struct Arrival {
 impl Controller {
     /// Answers a call, or keeps it until it can be answered.
     pub(super) fn take_call(&mut self, call: CallId, asked: Call) {
+        self.look_at_gates();
         match asked {
             Call::Acquire(request) => self.acquire(call, request),
             Call::Get { lease, until } => self.get(call, &lease, until),
@@ -39,6 +40,11 @@ impl Controller {
             }
             Call::Use(lease) => self.use_lease(call, &lease),
             Call::Renew(lease, by) => self.renew(call, &lease, by),
+            Call::Hold(lease, asked) => self.hold(call, &lease, asked),
+            Call::Resume(lease) => self.resume(call, &lease),
+            Call::Permit(lease, provider, wait) => self.permit(call, &lease, (provider, wait)),
+            Call::Providers => self.reply_providers(call),
+            Call::Throttled(provider, pause) => self.take_throttled(call, provider, pause),
             Call::Release(lease) => {
                 let queued = self.leases.get(&lease).is_some_and(|l| matches!(l.state, State::Queued { .. }));
                 let end = if queued { End::Cancelled(Cancelled::ByCaller) } else { End::Completed };
@@ -92,6 +98,9 @@ impl Controller {
 
     /// The caller of an unanswered call is gone: what waited for nobody but it leaves the queue.
     pub(super) fn take_hang_up(&mut self, call: CallId) {
+        if self.give_up_permit(call) {
+            return;
+        }
         let Some(id) = self.calls.remove(&call) else {
             // Its answer waits for a record, or was given: one that cannot be delivered is heard of elsewhere.
             if let Some(id) = self.records.unsay(call) {
@@ -224,8 +233,10 @@ impl Controller {
             tenant: tenant.clone(),
             task,
             asked_at: now,
+            oom_kills: 0,
             caller: (!request.asynchronous).then_some(call),
             watchers: Vec::new(),
+            permits: Vec::new(),
             recorded: false,
             limits,
             state: State::Queued { place, deadline },
@@ -308,17 +319,11 @@ impl Controller {
         let Some(lease) = self.leases.get_mut(id) else {
             return self.reply_no_such(call, id);
         };
-        let reply = match lease.state {
-            State::Executing { instance, .. } => {
-                let reply = Reply::Use { instance, pool: lease.pool.clone() };
-                self.take_activity(id, now);
-                reply
-            }
-            State::Queued { .. } | State::Ended { .. } => {
-                let lease = &self.leases[id];
-                Reply::Refused(Box::new(Refusal::NotExecuting(Box::new(self.view_lease(lease)))))
-            }
+        let Some(instance) = lease.instance() else {
+            return self.reply_not_executing(call, id);
         };
+        let reply = Reply::Use { instance, pool: lease.pool.clone() };
+        self.take_activity(id, now);
         self.reply(call, reply);
     }
 
@@ -336,9 +341,7 @@ impl Controller {
             self.record_lease(id);
             self.show(call, id);
         } else {
-            let lease = &self.leases[id];
-            let refusal = Refusal::NotExecuting(Box::new(self.view_lease(lease)));
-            self.reply(call, Reply::Refused(Box::new(refusal)));
+            self.reply_not_executing(call, id);
         }
     }
 
@@ -357,8 +360,14 @@ impl Controller {
         self.reply(call, Reply::Lease(Box::new(view)));
     }
 
-    fn reply_no_such(&mut self, call: CallId, id: &LeaseId) {
+    pub(super) fn reply_no_such(&mut self, call: CallId, id: &LeaseId) {
         self.reply(call, Reply::Refused(Box::new(Refusal::NoSuchLease(id.clone()))));
+    }
+
+    /// It has no instance, for what only one that has may.
+    pub(super) fn reply_not_executing(&mut self, call: CallId, id: &LeaseId) {
+        let refusal = Refusal::NotExecuting(Box::new(self.view_lease(&self.leases[id])));
+        self.reply(call, Reply::Refused(Box::new(refusal)));
     }
 
     fn reply_host(&mut self, call: CallId) {

@@ -3,12 +3,13 @@
 //! ```text
 //! memory      total - reserve - max_instances * overhead           never below what the slice holds already
 //! cpu weight  100 * (cores - reserve) / reserve                    the host's other services have 100
+//! pids        what the kernel can have - reserve
 //! ```
 //!
 //! The kernel holds them, whatever becomes of the sums here or of this daemon. A ceiling that is lowered below what is
 //! held would kill at once; so it is lowered as far as can be, and follows what is given back.
 //!
-//! Not here: setting them (`daemon`), and the ceiling on processes, which depends on the kernel alone.
+//! Not here: setting them (`daemon`).
 
 use super::Controller;
 use super::budget;
@@ -46,6 +47,13 @@ impl Controller {
         let wanted = Ceilings {
             memory: if slice.hard > limit { step_above(slice.hard) } else { limit },
             cpu_weight: cpu_weight(cpu.cores, self.profile.host.reserve_cpu),
+            pids: self
+                .belief
+                .pids
+                .reading(now)
+                .known()
+                .ok()
+                .map(|pids| budget::pids_limit(&self.profile.host, pids)),
         };
         if self.ceiling.wanted != Some(wanted) {
             self.ceiling.wanted = Some(wanted);

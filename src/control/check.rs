@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Controller;
-use super::lease::State;
+use super::lease::{Lease, State};
 use super::message::{LeaseId, Tenant, Why};
 use super::placement;
 use super::pool::{Counts, Instance, Life, Pool};
@@ -29,6 +29,7 @@ impl Controller {
         }
         self.check_leases()?;
         self.check_calls()?;
+        self.check_permits()?;
         let (by_time, by_thing) = self.timers.len();
         ensure(by_time == by_thing, || "the two maps of timers disagree".into())
     }
@@ -114,6 +115,10 @@ impl Controller {
         ensure(!pool.is_closed() || pool.queue.len() + pool.counts.warm + pool.counts.starting == 0, || {
             format!("{name} is closed and still waits, starts or keeps stock")
         })?;
+        let held = |lease: &&Lease| lease.pool == *name && lease.is_held();
+        ensure(pool.holds.iter().all(|id| self.leases.get(id).as_ref().is_some_and(held)), || {
+            format!("{name}: {:?} are not its held leases", pool.holds)
+        })?;
         let written = self.profile.pools.get(name).is_some_and(|spec| *spec == *pool.spec);
         ensure(written != pool.removed, || format!("{name} is not as the profile has it"))?;
         ensure(!pool.removed || !pool.instances.is_empty(), || format!("{name} is gone and still here"))
@@ -125,6 +130,10 @@ impl Controller {
         let wanted = placement::urgency(pool);
         ensure(wanted.is_none() || pool.blocked_by.is_some(), || {
             format!("{name} wants a start for {wanted:?}, and nothing keeps it from it")
+        })?;
+        let shut = pool.shut().zip(pool.spec.provider.clone());
+        ensure(shut.is_none_or(|(_, its)| self.timers.has(&Timer::Provider(its))), || {
+            format!("{name} is shut by its provider for ever")
         })?;
         let sleeps = matches!(pool.blocked_by, Some(Why::Backoff { until, .. }) if until > self.now);
         ensure(!sleeps || self.timers.has(&Timer::Retry(name.clone())), || format!("{name} sleeps for ever"))
@@ -149,6 +158,8 @@ impl Controller {
                     ensure(holds, || format!("lease {id} is queued and not in the queue"))?;
                 }
                 State::Executing { .. } => {
+                    let noted = self.pools[&lease.pool].holds.contains(id);
+                    ensure(noted == lease.is_held(), || format!("lease {id} is held, and not noted so"))?;
                     ensure(lease.caller.is_none(), || format!("lease {id} is granted and nobody was told"))?;
                 }
                 State::Ended { .. } => {
@@ -172,11 +183,33 @@ impl Controller {
         ensure(over == self.ended.len(), || format!("{over} leases ended, {} remembered", self.ended.len()))
     }
 
+    /// Every permit that is waited for is in its provider's queue, and ends.
+    fn check_permits(&self) -> Result<(), Broken> {
+        let mut waiting = 0;
+        for lease in self.leases.values() {
+            for wanted in &lease.permits {
+                waiting += 1;
+                let governor = self.providers.get(&wanted.provider);
+                let queued = governor.is_some_and(|governor| governor.has(wanted, &lease.id));
+                let ends = self.timers.has(&Timer::Permit(wanted.call));
+                let right = queued && ends && lease.instance().is_some();
+                ensure(right, || format!("{} waits for {wanted:?} in vain", lease.id))?;
+            }
+        }
+        for (name, governor) in &self.providers {
+            let looks = governor.waiting() == 0 || self.timers.has(&Timer::Provider(name.clone()));
+            ensure(looks, || format!("nobody looks when {name} has a permit"))?;
+        }
+        let queued: u32 = self.providers.values().map(super::permits::Governor::waiting).sum();
+        ensure(queued == waiting, || format!("{queued} places for {waiting} permits"))
+    }
+
     /// Every call that waits is waited for by its lease, and the other way round.
     fn check_calls(&self) -> Result<(), Broken> {
         let mut waiting = 0;
         for lease in self.leases.values() {
-            for call in lease.watchers.iter().map(|(call, _)| call).chain(&lease.caller) {
+            let permits = lease.permits.iter().map(|wanted| &wanted.call);
+            for call in lease.watchers.iter().map(|(call, _)| call).chain(&lease.caller).chain(permits) {
                 waiting += 1;
                 ensure(self.calls.get(call) == Some(&lease.id), || format!("call {call:?} is not kept"))?;
             }

@@ -99,7 +99,7 @@ impl Controller {
     }
 
     fn tell_degraded(&mut self, id: &LeaseId) {
-        let unknown = self.belief.sight(self.now).err().unwrap_or_default();
+        let unknown = self.belief.sight(&self.profile.host, self.now).err().unwrap_or_default();
         if let Some(from) = self.leases[id].degraded_from.clone() {
             self.tell_of_lease(What::LeaseDegraded { from, unknown }, id, None);
         }
@@ -107,6 +107,6 @@ impl Controller {
 
     /// Whether a figure that starts depend on is unknown, and not merely on its way.
     fn is_blind(&self) -> bool {
-        self.belief.sight(self.now).is_err() && !self.first_look_is_due()
+        self.belief.sight(&self.profile.host, self.now).is_err() && !self.first_look_is_due()
     }
 }

@@ -45,6 +45,7 @@ impl Controller {
         };
         lease.state = State::Ended { end: end.clone(), at: now, granted_at };
         let (caller, tenant) = (lease.caller.take(), lease.tenant.clone());
+        self.end_permits(id);
         self.count_over(&tenant);
         self.rest_task(id);
         self.record_end(id);
@@ -124,7 +125,10 @@ impl Controller {
         let now = self.now;
         let pool = self.pool(&home);
         let gone = pool.bury(id).expect("homes and instances agree");
-        let taught = pool.learn_from(now, gone).then(|| pool.learned.record(&home, pool.expected.usual));
+        let counted = pool.spec.max_instance_hours.is_some();
+        let written = pool.learn_from(now, gone) || counted;
+        let usual = pool.expected.usual;
+        let taught = written.then(|| pool.learned.record(&home, usual, pool.hours.record()));
         self.timers.clear(&Timer::Instance(home, id));
         self.record(Record::Gone(id));
         if let Some(envelope) = taught {
@@ -141,12 +145,14 @@ impl Controller {
         let grace = match why {
             StopReason::Aged
             | StopReason::Surplus
+            | StopReason::Outbid
             | StopReason::Drain
             | StopReason::Outdated
             | StopReason::Removed => pool.spec.deadlines.stop_timeout,
             StopReason::Used
             | StopReason::StartFailed
             | StopReason::Died
+            | StopReason::OutOfMemory
             | StopReason::Unanswering
             | StopReason::Unknown
             | StopReason::Interrupted => Duration::ZERO,

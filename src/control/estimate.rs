@@ -81,6 +81,7 @@ impl Why {
             Why::MemoryPromised { .. }
             | Why::MemoryAvailable { .. }
             | Why::Cpu { .. }
+            | Why::Pids { .. }
             | Why::MaxInstances { .. }
             | Why::WithoutTelemetry { .. }
             | Why::HeldBack { .. } => true,
@@ -92,7 +93,15 @@ impl Why {
             | Why::PoolRemoved
             | Why::NeverFits { .. }
             | Why::TenantLimit { .. }
+            | Why::MaxHolds { .. }
+            | Why::TenantHolds { .. }
+            | Why::ProviderWaits { .. }
+            | Why::ProviderSpent { .. }
+            | Why::InstanceHours { .. }
+            | Why::Disk { .. }
+            | Why::Inodes { .. }
             | Why::Starts { .. }
+            | Why::StartPace { .. }
             | Why::Backoff { .. }
             | Why::UnderPressure { .. }
             | Why::CpuPressure { .. }

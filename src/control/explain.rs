@@ -41,10 +41,11 @@ impl Controller {
             starting: counts.starting,
             leased: counts.leased,
             stopping: counts.stopping,
+            holds: self.view_holds(pool),
             start: scaling::starts_wanted(queued, stock, counts.warm, counts.starting),
             stop: pool.too_many(),
             without_telemetry: spec.without_telemetry.clone(),
-            unknown: self.belief.sight(now).err(),
+            unknown: self.belief.sight(&self.profile.host, now).err(),
             limits: self.explain_limits(pool),
         }
     }

@@ -8,12 +8,15 @@
 //! Not here: reading anything (`measure`), the level of pressure (`pressure`), and what follows from them
 //! (`admission`, `budget`, `relief`).
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::message::{
-    Engine, HostCpu, HostMemory, InstanceId, Pressure, Read, Reading, Sample, SliceMemory, Unread,
+    Disk, DiskOf, Engine, HostCpu, HostMemory, HostPids, InstanceId, InstanceUse, Pressure, Read, Reading,
+    Sample, SliceMemory, Unread,
 };
 use super::pressure::Gauge;
+use crate::profile::Host;
 use crate::quantity::{Instant, Permille};
 
 /// The daemon looks once a second (`measure`); two looks may be missed before a figure is old.
@@ -80,6 +83,15 @@ impl<T: Clone> Figure<T> {
 }
 
 impl<T> Reading<T> {
+    /// The same of something that follows from the value.
+    pub fn map<U>(self, into: impl FnOnce(T) -> U) -> Reading<U> {
+        match self {
+            Reading::Fresh(value, at) => Reading::Fresh(into(value), at),
+            Reading::Stale(value, at) => Reading::Stale(into(value), at),
+            Reading::Unknown(why) => Reading::Unknown(why),
+        }
+    }
+
     /// The value, fresh or stale; why there is none otherwise.
     ///
     /// # Errors
@@ -105,6 +117,12 @@ pub(super) struct Belief {
     pub(super) slice: Figure<SliceMemory>,
     /// How the slice stalls for memory.
     pub(super) slice_stalled: Figure<Permille>,
+    /// Its processes and threads.
+    pub(super) pids: Figure<HostPids>,
+    /// The disk of the engine.
+    pub(super) engine_disk: Figure<Disk>,
+    /// The disk of our own state.
+    pub(super) state_disk: Figure<Disk>,
     /// Whether a container can be asked to give memory back.
     pub(super) reclaims: bool,
     /// How short of memory the host is.
@@ -113,6 +131,8 @@ pub(super) struct Belief {
     pub(super) engine: Engine,
     /// Whether the journal was told that memory is known.
     pub(super) told_known: bool,
+    /// Whether the journal was told that a disk is nearly full.
+    pub(super) told_disk: bool,
     /// Whether the journal was told that the engine does not answer.
     pub(super) told_lost: bool,
 }
@@ -126,35 +146,48 @@ impl Belief {
             pressure: Figure::default(),
             slice: Figure::default(),
             slice_stalled: Figure::default(),
+            pids: Figure::default(),
+            engine_disk: Figure::default(),
+            state_disk: Figure::default(),
             reclaims: false,
             gauge: Gauge::default(),
             engine: Engine::Unreachable("not asked yet".into()),
             told_known: true,
+            told_disk: false,
             told_lost: false,
         }
     }
 
     /// Takes in one look at the host; hands back what it says of the instances.
-    pub(super) fn take(&mut self, now: Instant, sample: Sample) -> InstanceReads {
+    pub(super) fn take(&mut self, now: Instant, sample: Sample) -> BTreeMap<InstanceId, InstanceUse> {
         self.memory.take(now, sample.memory);
         self.cpu.take(now, sample.cpu);
         self.pressure.take(now, sample.pressure);
         self.slice.take(now, sample.slice);
         self.slice_stalled.take(now, sample.slice_stalled);
+        self.pids.take(now, sample.pids);
+        self.engine_disk.take(now, sample.engine_disk);
+        self.state_disk.take(now, sample.state_disk);
         self.reclaims = sample.reclaims;
-        sample.instances.into_iter().map(|(id, seen)| (id, seen.memory)).collect()
+        sample.instances
     }
 
     /// The figures that a start is tested with.
     ///
     /// # Errors
     /// The first that is unknown, and why.
-    pub(super) fn sight(&self, now: Instant) -> Result<Sight, String> {
+    pub(super) fn sight(&self, host: &Host, now: Instant) -> Result<Sight, String> {
         let memory = *self.memory.reading(now).known().map_err(|why| format!("memory: {why}"))?;
         let slice = self.slice.reading(now);
         let slice = *slice.known().map_err(|why| format!("memory of all containers: {why}"))?;
         let cpu = *self.cpu.reading(now).known().map_err(|why| format!("cpu: {why}"))?;
-        Ok(Sight { memory, slice, cpu })
+        let pids = *self.pids.reading(now).known().map_err(|why| format!("pids: {why}"))?;
+        for (of, disk) in [(DiskOf::Engine, &self.engine_disk), (DiskOf::State, &self.state_disk)] {
+            if !host.disk_floor.is_nothing() {
+                disk.reading(now).known().map_err(|why| format!("disk of {of}: {why}"))?;
+            }
+        }
+        Ok(Sight { memory, slice, cpu, pids })
     }
 
     /// When the figures of a look at `now` stop being believed.
@@ -169,10 +202,8 @@ pub(super) struct Sight {
     pub(super) memory: HostMemory,
     pub(super) slice: SliceMemory,
     pub(super) cpu: HostCpu,
+    pub(super) pids: HostPids,
 }
-
-/// What one look said of the memory of instances.
-pub(super) type InstanceReads = Vec<(InstanceId, Read<crate::quantity::Bytes>)>;
 
 #[cfg(test)]
 mod tests {

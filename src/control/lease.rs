@@ -1,21 +1,24 @@
 //! Promises to callers, and when they end.
 //!
 //! ```text
-//! queued -> executing -> ended: completed | failed | cancelled | expired | interrupted
-//!    |                   ^
-//!    +-------------------+  refused | cancelled
+//! queued -> executing <-> waiting_for_approval
+//!    |          |                  |
+//!    |          +------------------+-> ended: completed | failed | cancelled | expired | interrupted
+//!    +---------------------------------> refused | cancelled
 //! ```
 //!
 //! A queued lease gives up at the wait its caller agreed to. An executing one has three deadlines: the first
-//! use, or after it the idle time; the longest run; and a drain's, where there is one. An ended one stays to
+//! use, or after it the idle time; the longest run; and a drain's, where there is one. While it waits for a person (`hold`) that
+//! has a deadline in place of the idle time. An ended one stays to
 //! be asked about for a while. So every state ends whatever the world does.
 //!
 //! Not here: ending one (`Controller`), since that touches the instance, the queue and the callers.
 
 use std::time::Duration;
 
-use super::message::{CallId, Deadline, End, InstanceId, Interruption, LeaseId, Tenant, WaitFor};
+use super::message::{CallId, Deadline, End, Hold, InstanceId, Interruption, LeaseId, Tenant, WaitFor};
 use super::message::{LeaseRecord, LeaseRecordState, LimitsRecord, TaskRecord};
+use super::permits::Wanted;
 use super::queue::Place;
 use crate::profile::{ClassName, Deadlines, Kind, PoolName};
 use crate::quantity::Instant;
@@ -41,10 +44,14 @@ pub(super) struct Lease {
     /// The task that it is an attempt of.
     pub(super) task: Option<Box<TaskRecord>>,
     pub(super) asked_at: Instant,
+    /// Processes of its instance that the kernel killed for want of memory.
+    pub(super) oom_kills: u64,
     /// The call that is answered when it is granted or refused.
     pub(super) caller: Option<CallId>,
     /// Calls that are answered when it changes.
     pub(super) watchers: Vec<(CallId, WaitFor)>,
+    /// Permits of external providers that it waits for.
+    pub(super) permits: Vec<Wanted>,
     /// Whether anything of it was written down.
     pub(super) recorded: bool,
     pub(super) limits: Limits,
@@ -99,6 +106,7 @@ pub(super) enum State {
         active_at: Instant,
         deadline: Instant,
         draining: Option<Instant>,
+        hold: Option<Hold>,
     },
     /// Is over.
     Ended { end: End, at: Instant, granted_at: Option<Instant> },
@@ -107,11 +115,21 @@ pub(super) enum State {
 impl Lease {
     /// One that was written down.
     pub(super) fn of(record: LeaseRecord, state: State) -> Lease {
-        let LeaseRecord { id, pool, degraded_from, kind, class, tenant, task, asked_at, limits, state: _ } =
-            record;
+        let LeaseRecord {
+            id,
+            pool,
+            degraded_from,
+            kind,
+            class,
+            tenant,
+            task,
+            asked_at,
+            oom_kills,
+            limits,
+            ..
+        } = record;
         let LimitsRecord { first_use, idle, runtime, runtime_max } = limits;
         let limits = Limits { first_use, idle, runtime, runtime_max };
-        let (caller, watchers, recorded) = (None, Vec::new(), true);
         Lease {
             id,
             pool,
@@ -121,9 +139,11 @@ impl Lease {
             tenant,
             task,
             asked_at,
-            caller,
-            watchers,
-            recorded,
+            oom_kills,
+            caller: None,
+            watchers: Vec::new(),
+            permits: Vec::new(),
+            recorded: true,
             limits,
             state,
         }
@@ -136,12 +156,15 @@ impl Lease {
             State::Queued { place: (promised, arrival), deadline } => {
                 LeaseRecordState::Queued { promised: *promised, arrival: *arrival, deadline: *deadline }
             }
-            State::Executing { instance, granted_at, used, deadline, .. } => LeaseRecordState::Executing {
-                instance: *instance,
-                granted_at: *granted_at,
-                used: *used,
-                deadline: *deadline,
-            },
+            State::Executing { instance, granted_at, used, deadline, hold, .. } => {
+                LeaseRecordState::Executing {
+                    instance: *instance,
+                    granted_at: *granted_at,
+                    used: *used,
+                    deadline: *deadline,
+                    hold: hold.clone(),
+                }
+            }
             State::Ended { end, at, granted_at } => {
                 LeaseRecordState::Ended { end: end.clone(), at: *at, granted_at: *granted_at }
             }
@@ -155,6 +178,7 @@ impl Lease {
             tenant: self.tenant.clone(),
             task: self.task.clone(),
             asked_at: self.asked_at,
+            oom_kills: self.oom_kills,
             limits: LimitsRecord { first_use, idle, runtime, runtime_max },
             state,
         }
@@ -171,9 +195,11 @@ impl Lease {
     }
 
     /// When its idle time is over, counted from its last activity, or before the first from its grant; after a
-    /// restart of the daemon from that, whatever came before it.
+    /// restart of the daemon from that, whatever came before it. One that waits for a person or a provider is not idle.
     pub(super) fn idle_deadline(&self) -> Option<Instant> {
         match &self.state {
+            State::Executing { .. } if !self.permits.is_empty() => None,
+            State::Executing { hold: Some(_), .. } => None,
             State::Executing { used: true, active_at, .. } => Some(active_at.after(self.limits.idle)),
             State::Executing { active_at, .. } => Some(active_at.after(self.limits.first_use)),
             State::Queued { .. } | State::Ended { .. } => None,
@@ -184,9 +210,10 @@ impl Lease {
     pub(super) fn due(&self) -> Instant {
         match &self.state {
             State::Queued { deadline, .. } => *deadline,
-            State::Executing { deadline, draining, .. } => {
-                let idle = self.idle_deadline().unwrap_or(*deadline);
-                draining.unwrap_or(*deadline).min(*deadline).min(idle)
+            State::Executing { deadline, draining, hold, .. } => {
+                let waits = hold.as_ref().map(|hold| hold.until).or(self.idle_deadline());
+                let first = [*draining, waits].into_iter().flatten().min();
+                first.map_or(*deadline, |first| first.min(*deadline))
             }
             State::Ended { at, .. } => at.after(REMEMBER),
         }
@@ -194,13 +221,15 @@ impl Lease {
 
     /// How an executing one ends now, if it does.
     pub(super) fn overdue(&self, now: Instant) -> Option<End> {
-        let State::Executing { used, deadline, draining, .. } = &self.state else {
+        let State::Executing { used, deadline, draining, hold, .. } = &self.state else {
             return None;
         };
         if draining.is_some_and(|at| at <= now) {
             Some(End::Interrupted(Interruption::Drain))
         } else if *deadline <= now {
             Some(End::Expired(Deadline::Runtime))
+        } else if hold.as_ref().is_some_and(|hold| hold.until <= now) {
+            Some(End::Expired(Deadline::Hold))
         } else if self.idle_deadline().is_some_and(|at| at <= now) {
             Some(End::Expired(if *used { Deadline::Idle } else { Deadline::FirstUse }))
         } else {
@@ -211,8 +240,8 @@ impl Lease {
     /// Whether somebody who waits for this has waited long enough.
     pub(super) fn has_reached(&self, goal: WaitFor) -> bool {
         match (&self.state, goal) {
-            (State::Ended { .. }, _) | (State::Executing { .. }, WaitFor::Executing) => true,
-            (State::Queued { .. }, _) | (State::Executing { .. }, WaitFor::Ended) => false,
+            (State::Ended { .. }, _) | (State::Executing { hold: None, .. }, WaitFor::Executing) => true,
+            (State::Queued { .. } | State::Executing { .. }, _) => false,
         }
     }
 

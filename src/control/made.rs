@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::message::Made;
-use crate::profile::{ClassName, Deadlines, Network, Pool, Probe, Template, Warm, WithoutTelemetry};
+use crate::profile::{ClassName, Deadlines, Holds, Network, Pool, Probe, Template, Warm, WithoutTelemetry};
 use crate::quantity::{Bytes, Permille};
 
 impl Made {
@@ -21,6 +21,7 @@ impl Made {
             memory_max: template.memory_max,
             memory_expect: pool.memory_expect,
             cpus: template.cpus,
+            pids: template.pids,
             devtools: match template.probe {
                 Probe::DevTools { port } => Some(port),
                 Probe::Command(_) => None,
@@ -43,7 +44,7 @@ impl Made {
                 env: BTreeMap::new(),
                 memory_max: self.memory_max,
                 cpus: self.cpus,
-                pids: 0,
+                pids: self.pids,
                 nofile: 0,
                 shm: Bytes::ZERO,
                 tmpfs: BTreeMap::new(),
@@ -53,11 +54,14 @@ impl Made {
                 probe,
             },
             memory_expect: self.memory_expect,
+            // No figure of it is written down, so it counts with the most.
+            cpus_expect: self.cpus,
             expect_runtime: Duration::ZERO,
             target_utilization: Permille::new(1000),
             miss_target: Permille::new(1000),
             warm: Warm { min: 0, max: 0, max_age: Duration::ZERO, keep: Duration::ZERO },
             max_instances: 0,
+            max_instance_hours: None,
             deadlines: Deadlines {
                 start_timeout: Duration::ZERO,
                 first_use_timeout: Duration::ZERO,
@@ -69,6 +73,8 @@ impl Made {
             on_pressure: self.on_pressure,
             without_telemetry: WithoutTelemetry::Stop,
             classes: BTreeMap::new(),
+            provider: None,
+            holds: Holds::of_slots(u32::MAX),
         }
     }
 }

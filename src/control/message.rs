@@ -1,7 +1,8 @@
 //! Every word spoken to the controller or by it. Reading this page is reading the product.
 //!
-//! What it shows of itself is in `views`, what it tells the journal in `events`, what it writes down in `records`, and
-//! what concerns memory pressure in `pressure`, and what it refuses, and why, in `why`.
+//! What it shows of itself is in `views`, what it tells the journal in `events`, what it writes down in `records`, what
+//! concerns memory pressure in `pressure`, what it refuses, and why, in `why`, leases that wait for a person in `hold`, and
+//! those that wait for an external provider in `permits`.
 //!
 //! [`Input`] is what the world, the callers and the operator say; [`Output`] is what the controller
 //! wants done or said. What is seen ([`Sample`], [`Listing`], [`News`]) is whole and never a
@@ -9,9 +10,13 @@
 
 mod events;
 mod explain;
+mod hold;
 mod names;
+mod oom;
+mod permits;
 mod pressure;
 mod records;
+mod space;
 mod tally;
 mod views;
 mod why;
@@ -20,16 +25,20 @@ pub use events::{Event, StopReason, What};
 pub use explain::{
     BoundView, ClassDemandView, ClassTurnView, ExplainView, LeaseExplainView, LimitView, Rule, WaitView,
 };
+pub use hold::{Hold, HoldFor, HoldsView};
 pub use names::{CallId, InstanceId, LeaseId, TaskId, Tenant};
+pub use oom::{Kills, Oom, OomLevel};
+pub use permits::{Permit, ProviderTally, ProviderView};
 pub use pressure::{Ceilings, CeilingsView, Level, PressureView, Shortage, SliceMemory, Tier, Victim};
 pub use records::{
     DrainRecord, EnvelopeRecord, InstanceRecord, InstanceRecordState, LeaseRecord, LeaseRecordState,
     LimitsRecord, Made, PeakWeight, Process, Record, Recovered, Subject, TaskRecord,
 };
+pub use space::{Disk, DiskOf, HostPids, Inodes};
 pub use tally::{BUCKETS, ClassTally, Histogram, PoolTally};
 pub use views::{
-    Cancelled, ClassView, Deadline, DrainView, End, Estimate, Failure, HostView, Interruption, LeaseState,
-    LeaseView, PoolView, Reading, Summary,
+    Cancelled, ClassView, Deadline, DiskView, DrainView, End, Estimate, Failure, HostView, Interruption,
+    LeaseState, LeaseView, PidsView, PoolView, Reading, Summary,
 };
 pub use why::{Refusal, Verdict, Why};
 
@@ -37,7 +46,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::profile::{Change, ClassName, HostProfile, Pool, PoolName, Probe};
+use crate::profile::{Change, ClassName, HostProfile, Pool, PoolName, Probe, ProviderName};
 use crate::quantity::{Bytes, Instant, MilliCpu, Permille};
 
 // ---------------------------------------------------------------- in
@@ -49,6 +58,8 @@ pub enum Input {
     Tick,
     /// One look at the whole host.
     Sample(Box<Sample>),
+    /// One look at one instance alone, between two samples.
+    Looked(InstanceId, InstanceUse),
     /// One listing of all our containers.
     Listed(Listing),
     /// Whether the engine answers at all.
@@ -84,6 +95,12 @@ pub struct Sample {
     pub slice: Read<SliceMemory>,
     /// The share of the last ten seconds in which all tasks of the slice waited for memory.
     pub slice_stalled: Read<Permille>,
+    /// Processes and threads of the host.
+    pub pids: Read<HostPids>,
+    /// The disk of the engine.
+    pub engine_disk: Read<Disk>,
+    /// The disk of our own state.
+    pub state_disk: Read<Disk>,
     /// Whether the kernel takes memory back from a container when asked (`memory.reclaim`).
     pub reclaims: bool,
     /// Each instance that could be looked for; one that is missing was not measured.
@@ -135,6 +152,8 @@ pub struct InstanceUse {
     pub memory: Read<Bytes>,
     /// Processor time per time, on average since the sample before.
     pub cpu: Read<MilliCpu>,
+    /// What the kernel has done to it for want of memory.
+    pub kills: Read<Kills>,
 }
 
 /// All our containers as the engine listed them.
@@ -217,6 +236,13 @@ pub enum Call {
     Use(LeaseId),
     /// Move `max_runtime`'s deadline to at least this long from now; never shortens.
     Renew(LeaseId, Duration),
+    /// The lease waits for a person from now on; or goes on waiting, for another time and reason.
+    Hold(LeaseId, HoldFor),
+    /// The person has done what was waited for.
+    Resume(LeaseId),
+    /// The lease is about to call this provider: may it? Answered when it may, or after so long at most; the provider's
+    /// `max_wait` where `None`, and never above it.
+    Permit(LeaseId, ProviderName, Option<Duration>),
     /// The caller is done.
     Release(LeaseId),
     /// End it for this reason, whatever its state.
@@ -231,6 +257,10 @@ pub enum Call {
     Explain(PoolName),
     /// Say why a lease is as it is.
     ExplainLease(LeaseId),
+    /// Show all providers.
+    Providers,
+    /// This provider has throttled a call, and perhaps said for how long it wants to hear nothing.
+    Throttled(ProviderName, Option<Duration>),
     /// Show the host.
     Host,
     /// Take no new work, let running work end within the window, then reclaim.
@@ -269,7 +299,7 @@ pub struct Acquire {
 /// What a caller that watches a lease waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum WaitFor {
-    /// That it is executing, or has ended.
+    /// That it is executing and waits for nobody, or has ended.
     Executing,
     /// That it has ended.
     Ended,
@@ -354,6 +384,10 @@ pub enum Reply {
         /// Its pool.
         pool: PoolName,
     },
+    /// The lease may call its provider once.
+    Permit(Permit),
+    /// Providers, by name: all, or the one that was asked about.
+    Providers(Vec<ProviderView>),
     /// All pools, by name.
     Pools(Vec<PoolView>),
     /// Why a pool has what it has.

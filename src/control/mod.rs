@@ -35,11 +35,16 @@ mod envelope;
 mod estimate;
 mod explain;
 mod fortune;
+mod governor;
+mod hold;
 mod host;
+mod hours;
 mod lease;
 mod made;
 pub mod message;
 mod news;
+mod pace;
+mod permits;
 mod placement;
 mod pool;
 mod pressure;
@@ -51,6 +56,7 @@ mod reload;
 mod scaling;
 mod settle;
 mod shares;
+mod stock;
 mod tasks;
 mod timer;
 mod view;
@@ -64,13 +70,15 @@ use self::drain::Drain;
 use self::host::Belief;
 use self::lease::Lease;
 use self::message::{CallId, Event, Input, InstanceId, LeaseId, Output, Reply, Tenant, What};
+use self::pace::Pace;
+use self::permits::Governor;
 use self::pool::Pool;
 use self::records::Records;
 use self::relief::Relief;
 use self::tasks::Tasks;
 use self::timer::{Timer, Timers};
-use crate::profile::{self, HostProfile, PoolName};
-use crate::quantity::Instant;
+use crate::profile::{self, HostProfile, PoolName, ProviderName};
+use crate::quantity::{Bytes, Instant};
 
 /// Everything the daemon knows and decides, in one place and without a clock.
 #[derive(Debug)]
@@ -96,7 +104,11 @@ pub struct Controller {
     calls: BTreeMap<CallId, LeaseId>,
     /// Containers that were listed and belong to nobody, and when they were first seen.
     strangers: BTreeMap<InstanceId, Instant>,
+    /// External providers, each with those that wait for it.
+    providers: BTreeMap<ProviderName, Governor>,
     drain: Option<Drain>,
+    /// How many starts may be at once.
+    pace: Pace,
     relief: Relief,
     ceiling: Ceiling,
     records: Records,
@@ -112,6 +124,8 @@ impl Controller {
             .iter()
             .map(|(name, spec)| (name.clone(), Pool::new(name.clone(), spec.clone())))
             .collect();
+        let governor = |(name, spec)| (ProviderName::clone(name), Governor::new(name, spec, now));
+        let providers = profile.providers.iter().map(governor).collect();
         let mut timers = Timers::default();
         timers.set(Timer::Telemetry, Belief::unknown_at(now));
         Controller {
@@ -130,7 +144,9 @@ impl Controller {
             ended: VecDeque::new(),
             calls: BTreeMap::new(),
             strangers: BTreeMap::new(),
+            providers,
             drain: None,
+            pace: Pace::new(),
             relief: Relief::default(),
             ceiling: Ceiling::new(),
             records: Records::default(),
@@ -152,9 +168,11 @@ impl Controller {
     /// As [`Controller::handle`], for who looks at [`Controller::check`] itself.
     pub(crate) fn step(&mut self, now: Instant, input: Input) {
         self.now = now.max(self.now);
+        self.pools.values_mut().for_each(|pool| pool.add_hours(self.now));
         match input {
             Input::Tick => {}
             Input::Sample(sample) => self.take_sample(*sample),
+            Input::Looked(id, seen) => self.take_use(id, seen),
             Input::Listed(listing) => self.take_listing(&listing),
             Input::Engine(engine) => self.take_engine(engine),
             Input::Instance(id, news) => self.take_news(id, news),
@@ -190,13 +208,25 @@ impl Controller {
         self.pools.get(pool).map(|pool| &pool.spec)
     }
 
+    /// What one instance of each pool's newest template is expected to need, and how many lives have taught that; for who
+    /// keeps books of its own.
+    pub(crate) fn envelopes(&self) -> impl Iterator<Item = (PoolName, Bytes, u32)> {
+        self.pools.values().map(|pool| (pool.name.clone(), pool.expected.usual, pool.learned.lives()))
+    }
+
     fn reply(&mut self, call: CallId, reply: Reply) {
         self.calls.remove(&call);
         match &reply {
             Reply::Lease(_) | Reply::Leases(_) | Reply::ExplainLease(_) | Reply::Use { .. } => {
                 self.say_recorded(Output::Reply(call, reply));
             }
-            Reply::Pools(_) | Reply::Explain(_) | Reply::Host(_) | Reply::Reloaded(_) | Reply::Refused(_) => {
+            Reply::Pools(_)
+            | Reply::Permit(_)
+            | Reply::Providers(_)
+            | Reply::Explain(_)
+            | Reply::Host(_)
+            | Reply::Reloaded(_)
+            | Reply::Refused(_) => {
                 self.out.push_back(Output::Reply(call, reply));
             }
         }

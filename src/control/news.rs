@@ -7,12 +7,14 @@
 use std::time::Duration;
 
 use super::Controller;
+use super::envelope;
 use super::host::Belief;
 use super::message::{
-    End, Engine, Exit, Failure, InstanceId, LeaseId, Listing, News, Output, Sample, StartFailure, StopReason,
-    What,
+    End, Engine, Exit, Failure, InstanceId, InstanceUse, LeaseId, Listing, News, Oom, OomLevel, Output,
+    Sample, StartFailure, StopReason, What,
 };
-use super::pool::{Life, MISSES, PROBE_EVERY, Pool, Probing};
+use super::pace::Ended;
+use super::pool::{Life, MISSES, PROBE_EVERY, Probing};
 use super::timer::Timer;
 use crate::quantity::Instant;
 
@@ -22,22 +24,69 @@ const STRANGER_AGE: Duration = Duration::from_secs(10);
 /// One that dies this soon after it was ready has not really been: the start counts as failed.
 const INFANCY: Duration = Duration::from_secs(10);
 
+/// The exit code of what was killed.
+const KILLED: i64 = 128 + 9;
+/// A first process that was killed this soon after the kernel had killed one was that one: its end is heard at once.
+const SOON: Duration = Duration::from_secs(2);
+
 impl Controller {
     pub(super) fn take_sample(&mut self, sample: Sample) {
         let now = self.now;
-        for (id, memory) in self.belief.take(now, sample) {
-            if let Some(home) = self.homes.get(&id).cloned()
-                && let Some(instance) = self.pool(&home).instances.get_mut(&id)
-            {
-                if let Ok(held) = &memory {
-                    instance.peak = instance.peak.max(Some(*held));
-                }
-                instance.memory.take(now, memory);
+        for (id, seen) in self.belief.take(now, sample) {
+            if let (Ok(used), Some(home)) = (&seen.cpu, self.homes.get(&id).cloned()) {
+                self.pool(&home).note_cpu(now, id, *used);
             }
+            self.take_use(id, seen);
         }
-        self.pools.values_mut().for_each(Pool::expect);
+        for pool in self.pools.values_mut() {
+            pool.expect();
+            pool.expect_cpu(now);
+        }
         self.timers.set(Timer::Telemetry, Belief::unknown_at(now));
         self.take_pressure();
+    }
+
+    /// What one instance holds, and what the kernel has done to it.
+    pub(super) fn take_use(&mut self, id: InstanceId, seen: InstanceUse) {
+        let now = self.now;
+        let Some(home) = self.homes.get(&id).cloned() else { return };
+        let instance = self.pool(&home).instances.get_mut(&id).expect("homes and instances agree");
+        let held = seen.memory.as_ref().ok().copied();
+        instance.peak = instance.peak.max(held);
+        instance.memory.take(now, seen.memory);
+        let Ok(kills) = seen.kills else { return };
+        // Of one that an earlier daemon made, what was before is not known to be new.
+        let before = instance.kills.replace(kills).unwrap_or(kills);
+        let Some((level, processes)) = kills.since(before) else { return };
+        instance.oom = Some((now, level));
+        if level == OomLevel::Own {
+            let most = instance.made.template.memory_max;
+            instance.peak = Some(envelope::wanted_more_than(instance.peak.unwrap_or(most)).min(most));
+        }
+        self.was_killed(id, Oom { level, processes, held });
+    }
+
+    /// The kernel killed processes of an instance.
+    fn was_killed(&mut self, id: InstanceId, oom: Oom) {
+        let home = self.homes[&id].clone();
+        let life = self.pool(&home).instances[&id].life.clone();
+        let what = What::OutOfMemory(oom);
+        match life {
+            Life::Leased { lease: id_of_lease, .. } => {
+                let lease = self.leases.get_mut(&id_of_lease).expect("who has an instance is known");
+                lease.oom_kills = lease.oom_kills.saturating_add(oom.processes);
+                self.record_lease(&id_of_lease);
+                self.tell_of_lease(what, &id_of_lease, Some(id));
+            }
+            // What is maimed is not lent.
+            Life::Warm { .. } => {
+                self.tell(what, Some(&home), Some(id));
+                self.stop_instance(id, StopReason::OutOfMemory);
+            }
+            Life::Starting { .. } | Life::Unseen { .. } | Life::Stopping { .. } => {
+                self.tell(what, Some(&home), Some(id));
+            }
+        }
     }
 
     pub(super) fn take_engine(&mut self, engine: Engine) {
@@ -170,6 +219,9 @@ impl Controller {
     fn became_ready(&mut self, id: InstanceId) {
         let now = self.now;
         let home = self.homes[&id].clone();
+        if let Life::Starting { .. } = self.pools[&home].instances[&id].life {
+            self.note_start(id);
+        }
         let pool = self.pool(&home);
         let instance = &pool.instances[&id];
         let (took, wanted) = (now.since(instance.born), instance.wanted);
@@ -196,6 +248,23 @@ impl Controller {
         self.set_instance_timer(id);
         self.record_instance(id);
         self.tell(what, Some(&home), Some(id));
+    }
+
+    /// A start came to its end: it became ready, or its time was over.
+    pub(super) fn note_start(&mut self, id: InstanceId) {
+        let now = self.now;
+        let home = self.homes[&id].clone();
+        let under_way = self.pools.values().map(|pool| pool.counts.starting).sum();
+        let none_since = id.count == self.ordered;
+        let pool = self.pool(&home);
+        let instance = &pool.instances[&id];
+        let (born, took) = (instance.born, now.since(instance.born));
+        // What was given up says only that it takes longer.
+        if now < born.after(pool.spec.deadlines.start_timeout) {
+            pool.alone.note(took, instance.alone && none_since);
+        }
+        let ended = Ended { born, took, alone: pool.alone.get(), under_way };
+        self.pace.note(now, &ended, self.profile.host.max_starts);
     }
 
     /// Counts a failed start against its pool, also one that was found out late, and clears away what there
@@ -228,7 +297,10 @@ impl Controller {
             }
             Life::Unseen { .. } | Life::Warm { .. } => self.stop_instance(id, StopReason::Died),
             Life::Leased { lease, .. } => {
-                self.end_lease_for(&lease, End::Failed(Failure::Died(exit)), StopReason::Died)
+                let oom = self.pool(&home).instances[&id].oom;
+                let oom = oom.filter(|(at, _)| exit.code == Some(KILLED) && now.since(*at) <= SOON);
+                let failure = oom.map_or(Failure::Died(exit), |(_, level)| Failure::OutOfMemory(level));
+                self.end_lease_for(&lease, End::Failed(failure), StopReason::Died)
             }
             Life::Stopping { .. } => {}
         }

@@ -27,15 +27,20 @@ use super::advice::Ends;
 use super::budget::Promised;
 use super::demand::Demand;
 use super::drain::Drain;
-use super::envelope::{Expected, Learned, Share, Taught};
+use super::envelope::{Busy, Expected, Learned, Share, Taught};
 use super::fortune::Fortune;
 use super::host::Figure;
-use super::message::{ClassTally, InstanceId, LeaseId, PoolTally, Process, Rule, StopReason, Tenant, Why};
+use super::hours::Hours;
+use super::message::{
+    ClassTally, InstanceId, Kills, LeaseId, OomLevel, PoolTally, Process, Rule, StopReason, Tenant, Why,
+};
+use super::pace::Alone;
+use super::permits::Gate;
 use super::queue::{Place, Queue};
-use super::scaling::{self, Held, Plan, Terms};
+use super::scaling::{Held, Plan};
 use super::shares::{Shares, Slots};
 use crate::profile::{self, ClassName, PoolName};
-use crate::quantity::{Bytes, Instant};
+use crate::quantity::{Bytes, Instant, MilliCpu};
 
 /// A browser that answers takes a few milliseconds; looking every five seconds costs nothing and bounds
 /// how long a hung one can look like stock.
@@ -56,6 +61,8 @@ pub(super) struct Pool {
     /// The warm ones: of the newest template first, then longest warm first.
     pub(super) ready: BTreeSet<Turn>,
     pub(super) counts: Counts,
+    /// The leases that wait for a person.
+    pub(super) holds: BTreeSet<LeaseId>,
     pub(super) queue: Queue,
     shares: Shares,
     pub(super) demand: Demand,
@@ -70,16 +77,26 @@ pub(super) struct Pool {
     pub(super) learned: Learned,
     /// What one instance of the newest template is expected to need.
     pub(super) expected: Expected,
+    /// What those that work use of the processors.
+    pub(super) busy: Busy,
+    /// What one instance of the newest template is expected to use of them.
+    pub(super) cpu_expected: MilliCpu,
+    /// How long its instances were there.
+    pub(super) hours: Hours,
     /// When its leases ended lately, for the estimate of when to come back.
     pub(super) ends: Ends,
     /// How long the last start took that came to something.
     pub(super) last_start: Option<Duration>,
+    /// How long a start takes beside which there is no other.
+    pub(super) alone: Alone,
     /// The drain that was asked for this pool alone.
     pub(super) own_drain: Option<Drain>,
     /// The drain that was asked for the whole host.
     pub(super) host_drain: Option<Drain>,
     /// Whether the profile has it no more: it takes no work, and goes when nothing is left of it.
     pub(super) removed: bool,
+    /// What the provider that its leases need says, where they need one.
+    pub(super) gate: Option<Gate>,
     /// What kept a wanted start back when it was last tried.
     pub(super) blocked_by: Option<Why>,
 }
@@ -106,6 +123,8 @@ pub(super) struct Instance {
     pub(super) made_known: bool,
     /// When its start was ordered.
     pub(super) born: Instant,
+    /// Whether no other start was under way then.
+    pub(super) alone: bool,
     /// When its start was wanted, which may be before.
     pub(super) wanted: Instant,
     /// When its container was first known to exist; a listing from before says nothing about it.
@@ -115,8 +134,12 @@ pub(super) struct Instance {
     pub(super) runs_since: Option<Instant>,
     /// What it holds, as far as measured.
     pub(super) memory: Figure<Bytes>,
-    /// The most that it was seen to hold.
+    /// The most that it was seen to hold, or is taken to have wanted.
     pub(super) peak: Option<Bytes>,
+    /// What the kernel had done to it for want of memory, as far as it was looked at.
+    pub(super) kills: Option<Kills>,
+    /// When the kernel last did, and where memory was at its end.
+    pub(super) oom: Option<(Instant, OomLevel)>,
     /// Whose work it did, once that is over, and whether the work came to its own end.
     pub(super) worked: Option<(Tenant, bool)>,
     /// Its first process, once it was seen to run.
@@ -168,10 +191,13 @@ impl Pool {
             name,
             learned: Learned::after(Bytes::ZERO, max),
             expected: Expected::declared(spec.memory_expect, max),
+            busy: Busy::new(spec.template.cpus),
+            cpu_expected: spec.cpus_expect,
             spec: Arc::new(spec),
             instances: BTreeMap::new(),
             ready: BTreeSet::new(),
             counts: Counts::default(),
+            holds: BTreeSet::new(),
             queue: Queue::default(),
             shares: Shares::default(),
             demand: Demand::default(),
@@ -180,28 +206,34 @@ impl Pool {
             held: Held::default(),
             kept_since: None,
             fortune: Fortune::default(),
+            hours: Hours::default(),
             ends: Ends::default(),
             last_start: None,
+            alone: Alone::default(),
             own_drain: None,
             host_drain: None,
             removed: false,
+            gate: None,
             blocked_by: None,
         }
     }
 
-    /// Begins an instance's life.
-    pub(super) fn begin(&mut self, id: InstanceId, now: Instant) -> Instant {
+    /// Begins an instance's life; whether no other start is under way.
+    pub(super) fn begin(&mut self, id: InstanceId, now: Instant, alone: bool) -> Instant {
         let deadline = now.after(self.spec.deadlines.start_timeout);
         let life = Life::Starting { deadline };
         let instance = Instance {
             made: Arc::clone(&self.spec),
             made_known: true,
             born: now,
+            alone,
             wanted: self.kept_since.take().unwrap_or(now),
             exists_since: None,
             runs_since: None,
             memory: Figure::default(),
             peak: None,
+            kills: Some(Kills::default()),
+            oom: None,
             worked: None,
             process: None,
             life,
@@ -264,8 +296,9 @@ impl Pool {
                     "a warm instance is among the ready ones"
                 );
             }
-            Life::Leased { class, .. } => {
+            Life::Leased { lease, class } => {
                 self.counts.leased -= 1;
+                self.holds.remove(lease);
                 let spec = Arc::clone(&self.spec);
                 let waits = self.queue.len_of(class) > 0;
                 self.shares.give_back(class, Pool::slots(&spec), waits);
@@ -280,7 +313,8 @@ impl Pool {
 
     /// Who is served next of those that wait, if a slot may be lent to anybody.
     pub(super) fn next(&self) -> Option<Place> {
-        self.shares.next(&self.queue, Pool::slots(&self.spec))
+        let open = self.shut().is_none();
+        open.then(|| self.shares.next(&self.queue, Pool::slots(&self.spec))).flatten()
     }
 
     /// The counts of a class.
@@ -323,18 +357,18 @@ impl Pool {
         self.askers().saturating_sub(self.counts.warm + self.counts.starting)
     }
 
-    /// What keeps a request of this class from being served: slots that are held back, or what keeps a start back.
+    /// What keeps a request of this class from being served: slots that are held back, the provider that is needed, or what keeps a start back.
     pub(super) fn obstacle(&self, class: &ClassName) -> Option<Why> {
         let slots = Pool::slots(&self.spec);
         match self.shares.held_back(class, slots) {
             Some((have, held)) => Some(Why::HeldBack { have, held }),
-            None => self.blocked_by.clone(),
+            None => self.shut().or(self.blocked_by.as_ref()).cloned(),
         }
     }
 
     /// Whether a slot may be lent to this class.
     pub(super) fn may_have(&self, class: &ClassName) -> bool {
-        self.shares.held_back(class, Pool::slots(&self.spec)).is_none()
+        self.shut().is_none() && self.shares.held_back(class, Pool::slots(&self.spec)).is_none()
     }
 
     /// By which rule a class that waits comes to the next slot.
@@ -381,6 +415,32 @@ impl Pool {
         Cow::Owned(Expected::declared(usual, instance.made.template.memory_max))
     }
 
+    /// What it is expected to use of the processors: one of an older template as was declared of it.
+    fn cpu_expected_of(&self, instance: &Instance) -> MilliCpu {
+        let newest = Arc::ptr_eq(&instance.made, &self.spec);
+        if newest { self.cpu_expected } else { instance.made.cpus_expect }
+    }
+
+    /// Takes in what one that works uses of the processors.
+    pub(super) fn note_cpu(&mut self, now: Instant, id: InstanceId, used: MilliCpu) {
+        let instance = &self.instances[&id];
+        let works = matches!(instance.life, Life::Leased { .. }) && Arc::ptr_eq(&instance.made, &self.spec);
+        if works {
+            self.busy.note(now, used);
+        }
+    }
+
+    /// Its instances were there until now.
+    pub(super) fn add_hours(&mut self, now: Instant) {
+        self.hours.add(now, self.total(), self.spec.max_instance_hours);
+    }
+
+    /// The most of what is declared and what was measured.
+    pub(super) fn expect_cpu(&mut self, now: Instant) {
+        let declared = self.spec.cpus_expect;
+        self.cpu_expected = self.busy.p95(now).map_or(declared, |measured| declared.max(measured));
+    }
+
     /// Takes in what was learned, and what is going on, as of now.
     pub(super) fn expect(&mut self) {
         let running = self.instances.values().filter(|instance| matches!(instance.life, Life::Leased { .. }));
@@ -395,6 +455,8 @@ impl Pool {
         let (Some((tenant, whole)), Some(peak), true) = (gone.worked, gone.peak, newest) else {
             return false;
         };
+        // Where its own limit ended something of it, it is known what it wanted.
+        let whole = whole || matches!(gone.oom, Some((_, OomLevel::Own)));
         self.learned.learn(now, Taught { tenant, peak, whole });
         self.expect();
         true
@@ -404,17 +466,19 @@ impl Pool {
     pub(super) fn promised(&self, now: Instant) -> Promised {
         let mut sum = Promised::default();
         for instance in self.instances.values() {
-            let expected = self.expected_of(instance);
-            let share = Share::of(&expected, &instance.memory, instance.exists_since, now);
-            let share = match instance.life {
-                Life::Stopping { .. } => share.stopping(),
-                Life::Starting { .. } | Life::Unseen { .. } | Life::Warm { .. } | Life::Leased { .. } => {
-                    share
-                }
-            };
-            sum.add(share, &instance.made);
+            sum.add(self.share_of(instance, now), self.cpu_expected_of(instance), &instance.made);
         }
         sum
+    }
+
+    /// What one of its instances is counted with.
+    pub(super) fn share_of(&self, instance: &Instance, now: Instant) -> Share {
+        let expected = self.expected_of(instance);
+        let share = Share::of(&expected, &instance.memory, instance.exists_since, now);
+        match instance.life {
+            Life::Stopping { .. } => share.stopping(),
+            Life::Starting { .. } | Life::Unseen { .. } | Life::Warm { .. } | Life::Leased { .. } => share,
+        }
     }
 
     /// The drain it is under: the sooner one, where there are two.
@@ -433,6 +497,8 @@ impl Pool {
         if !same_template(&spec, &self.spec) {
             // What made starts fail may have been the template.
             self.fortune.forgive(now);
+            self.alone = Alone::default();
+            self.busy = Busy::new(spec.template.cpus);
             let former = self.learned.figure(self.expected.usual);
             self.learned = Learned::after(former, spec.template.memory_max);
         }
@@ -446,6 +512,7 @@ impl Pool {
         self.spec = spec;
         self.removed = false;
         self.expect();
+        self.expect_cpu(now);
         let since = |instance: &Instance| match instance.life {
             Life::Warm { since, .. } => Some(since),
             Life::Starting { .. } | Life::Unseen { .. } | Life::Leased { .. } | Life::Stopping { .. } => None,
@@ -489,37 +556,6 @@ impl Pool {
     /// Whether it takes no work.
     pub(super) fn is_closed(&self) -> bool {
         self.closed_by().is_some()
-    }
-
-    /// What the equations of its stock come to now.
-    pub(super) fn terms(&self) -> Terms {
-        self.plan.terms(&self.spec, &self.queue, self.counts.leased)
-    }
-
-    /// The stock that is wanted now: none while the pool is closed.
-    pub(super) fn stock(&self) -> u32 {
-        if self.is_closed() { 0 } else { self.terms().stock }
-    }
-
-    /// The largest stock that was wanted lately: none while the pool is closed.
-    pub(super) fn wanted_lately(&self) -> u32 {
-        if self.is_closed() { 0 } else { self.held.largest() }
-    }
-
-    /// How many of the warm ones are too many: beyond those that somebody waits for and the stock that was wanted lately, or
-    /// beyond a ceiling that a reload has lowered.
-    pub(super) fn too_many(&self) -> u32 {
-        let Counts { starting, warm, leased, stopping: _ } = self.counts;
-        if self.is_closed() {
-            return warm;
-        }
-        let above = (starting + warm + leased).saturating_sub(self.spec.max_instances).min(warm);
-        scaling::surplus(self.askers(), self.wanted_lately(), warm).max(above)
-    }
-
-    /// How many of the warm ones nobody waits for, and stock does not want now.
-    pub(super) fn to_spare(&self) -> u32 {
-        scaling::surplus(self.askers(), self.stock(), self.counts.warm)
     }
 }
 

@@ -218,6 +218,7 @@ impl Controller {
             tally.granted = tally.granted.saturating_sub(1); // It was never told.
         }
         tally.end(&end, false);
+        self.end_permits(id);
         match before {
             State::Queued { place, .. } => self.pool(&home).dequeue(place, false),
             State::Executing { instance, .. } => {
@@ -251,6 +252,8 @@ impl Controller {
                 undone.iter().find(|(_, lent)| **lent == Some(*instance)).map(|(lease, _)| lease.clone())
             }
             Reply::Leases(_)
+            | Reply::Permit(_)
+            | Reply::Providers(_)
             | Reply::Pools(_)
             | Reply::Explain(_)
             | Reply::Host(_)

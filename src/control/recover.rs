@@ -1,7 +1,8 @@
 //! The beginning: what an earlier daemon wrote down becomes the state again.
 //!
 //! A lease goes on with its absolute deadlines, or ends as it would have ended meanwhile. Its idle time begins anew:
-//! nobody knows what its caller did while nobody looked, and the daemon's own absence is no silence of a caller's.
+//! nobody knows what its caller did while nobody looked, and the daemon's own absence is no silence of a caller's. One that
+//! waits for a person goes on waiting, to the same deadline.
 //! A warm instance is *unseen* until its keeper has found its first process, opened its door and heard it answer; it
 //! counts as one that is on its way, so nothing is started in its place. What was being started or stopped, what is
 //! of an earlier boot and what is made from another template is ended. A lent one of another template goes on, and is
@@ -24,6 +25,7 @@ use super::Controller;
 use super::drain::Drain;
 use super::envelope::Learned;
 use super::host::Figure;
+use super::hours::Hours;
 use super::lease::{Lease, State};
 use super::message::{
     DrainRecord, End, EnvelopeRecord, Failure, InstanceId, InstanceRecord, InstanceRecordState, Interruption,
@@ -95,6 +97,7 @@ impl Controller {
         let Some(pool) = self.pools.get_mut(&record.pool) else { return };
         let max = pool.spec.template.memory_max;
         let learned = Learned::of(record, max);
+        pool.hours = Hours::of(&record.hours, record.hours_until);
         pool.learned = if fits { learned } else { Learned::after(learned.figure(record.usual), max) };
         pool.expect();
     }
@@ -176,7 +179,8 @@ impl Controller {
     }
 
     fn recover_executing(&mut self, record: LeaseRecord, lent: &mut BTreeMap<InstanceId, LeaseId>) {
-        let LeaseRecordState::Executing { instance, granted_at, used, deadline } = record.state else {
+        let LeaseRecordState::Executing { instance, granted_at, used, deadline, hold } = record.state.clone()
+        else {
             return;
         };
         if !self.pools.contains_key(&record.pool) {
@@ -189,8 +193,12 @@ impl Controller {
         }
         let active_at = self.now;
         self.recover_task(&record, None);
-        let state = State::Executing { instance, granted_at, used, active_at, deadline, draining: None };
+        let state =
+            State::Executing { instance, granted_at, used, active_at, deadline, draining: None, hold };
         let lease = Lease::of(record, state);
+        if lease.is_held() {
+            self.pool(&lease.pool).holds.insert(lease.id.clone());
+        }
         lent.insert(instance, lease.id.clone());
         self.count_live(&lease.tenant);
         self.timers.set(Timer::Lease(lease.id.clone()), lease.due());
@@ -289,10 +297,13 @@ impl Controller {
             made,
             made_known: fits,
             born,
+            alone: false,
             wanted: born,
             exists_since: Some(now),
             runs_since: Some(now),
             peak: None,
+            kills: None,
+            oom: None,
             worked: None,
             memory: Figure::unread("not looked at since the daemon began"),
             process,
@@ -381,6 +392,7 @@ mod tests {
             tenant: Tenant("ann".into()),
             task: None,
             asked_at: Instant::BOOT,
+            oom_kills: 0,
             limits,
             state: LeaseRecordState::Queued { promised: later, arrival: 1, deadline: later },
         };

@@ -6,7 +6,8 @@
 //! ```text
 //! tight      refill under way; surplus warm, then stock, the least needed first (asked to give back before);
 //!            leases past their promise; leases whose pool allows it
-//! critical   the same; then the lease that has furthest outgrown what was expected of it; interactive last
+//! critical   the same; then the lease that has furthest outgrown what was expected of it; interactive ones, and those that
+//!            wait for a person, last
 //! ```
 //!
 //! A lease that holds no more than was expected of it, in a pool that keeps its leases, is never ended here.
@@ -43,7 +44,7 @@ const LEAST: Bytes = Bytes::mib(16);
 /// The class of people who wait.
 const INTERACTIVE: &str = "interactive";
 
-/// Where a lease stands in the order: interactive ones last, then by why it may go, then by how much that frees.
+/// Where a lease stands in the order: interactive ones and held ones last, then by why it may go, then by how much that frees.
 type Place = (bool, Tier, Reverse<Bytes>);
 
 /// What relief has done since the level was last calm.
@@ -177,7 +178,7 @@ impl Controller {
         let State::Executing { instance, granted_at, .. } = lease.state else { return None };
         let held = self.held(instance).filter(|held| *held >= LEAST)?;
         let spec = &self.pools[&lease.pool].spec;
-        let interactive = lease.class.as_str() == INTERACTIVE;
+        let last = lease.class.as_str() == INTERACTIVE || lease.is_held();
         let pool = &self.pools[&lease.pool];
         let above = held.saturating_sub(pool.expected_of(&pool.instances[&instance]).usual);
         let (tier, most) = if self.now > granted_at.after(lease.limits.runtime) {
@@ -189,11 +190,11 @@ impl Controller {
         } else {
             return None;
         };
-        if interactive && level < Level::Critical {
+        if last && level < Level::Critical {
             return None;
         }
         let victim = Victim { tier, held: Some(held) };
-        Some(((interactive, tier, Reverse(most)), instance, &lease.id, victim))
+        Some(((last, tier, Reverse(most)), instance, &lease.id, victim))
     }
 
     fn held(&self, id: InstanceId) -> Option<Bytes> {

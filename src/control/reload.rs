@@ -35,6 +35,7 @@ impl Controller {
             self.tell(What::ProfileChanged(change.clone()), pool.as_ref(), None);
         }
         let now = self.now;
+        self.renew_providers(&profile);
         for (name, spec) in &profile.pools {
             match self.pools.get_mut(name) {
                 Some(pool) => pool.renew(spec.clone(), now),

@@ -22,6 +22,9 @@
 //! only where fewer than one request in `warm.keep` comes. One that is warm is worth more than one that is being started, so
 //! only the warm ones are counted when some are too many.
 //!
+//! Where not all stock fits on the host, pools compete for it (`placement`): one more warm one of a pool is *worth* the
+//! chance that it is needed, times what its absence costs, for each byte.
+//!
 //! Not here: estimates (`demand`), failing starts (`fortune`), whether there is room (`admission`).
 
 use std::collections::{BTreeMap, VecDeque};
@@ -30,7 +33,7 @@ use std::time::Duration;
 use super::demand::{self, Demand, Runtime};
 use super::queue::Queue;
 use crate::profile::{Class, ClassName, Pool};
-use crate::quantity::Instant;
+use crate::quantity::{Bytes, Instant};
 
 /// What was wanted within this time is not stopped: a pause in demand is longer than a pause between two callers.
 const HOLD: Duration = Duration::from_secs(300);
@@ -38,6 +41,8 @@ const HOLD: Duration = Duration::from_secs(300);
 const LEAD_MOST: Duration = Duration::from_secs(60);
 /// Between two looks at what fades by itself.
 pub(super) const LOOK: Duration = Duration::from_secs(5);
+/// No promise is shorter than this, in seconds.
+const PROMISE_LEAST: f64 = 0.1;
 /// A plan this old is made anew.
 const FRESH: Duration = Duration::from_secs(1);
 
@@ -59,6 +64,8 @@ pub(super) struct Plan {
     pub(super) unevenness: f64,
     /// How many warm ones cover the arrivals during a start.
     pub(super) cover: u32,
+    /// What waits of a start come to in an hour, were nothing ever warm, in lengths of what each class was promised.
+    broken: f64,
 }
 
 /// What the equations come to now.
@@ -97,6 +104,11 @@ impl Plan {
         let mean = rate * lead.as_secs_f64();
         let incoming = demand.classes().map(|class| demand.rate(now, class) * service(class)).sum();
         let miss = f64::from(pool.miss_target.get()) / 1000.0;
+        let promises = |class: &ClassName| {
+            let promise = classes.get(class).map_or(Duration::ZERO, |class| class.target_wait);
+            lead.as_secs_f64() / promise.as_secs_f64().max(PROMISE_LEAST)
+        };
+        let broken = demand.classes().map(|class| demand.rate(now, class) * 3600.0 * promises(class)).sum();
         *self = Plan {
             made_at: now,
             fresh: true,
@@ -110,7 +122,17 @@ impl Plan {
             lead,
             unevenness,
             cover: if quiet { 0 } else { cover(mean, unevenness, miss, pool.warm.max) },
+            broken: if quiet { 0.0 } else { broken },
         };
+    }
+
+    /// What one more warm one avoids where there are so many, in thousandths of `broken` for each GiB that it is expected to
+    /// need: the chance that more come during a start, times what their waits come to.
+    pub(super) fn worth(&self, have: u32, need: Bytes) -> u32 {
+        let mean = self.rate * self.lead.as_secs_f64();
+        let avoided = self.broken * chance_of_more(mean, self.unevenness, have);
+        let gib = need.get().max(1) as f64 / f64::from(1 << 30);
+        demand::whole(1000.0 * avoided / gib).min(u32::MAX - 1)
     }
 
     /// What it comes to with so many waiting and leased.
@@ -145,25 +167,43 @@ fn cover(mean: f64, unevenness: f64, miss: f64, most: u32) -> u32 {
     if mean.is_nan() || mean <= 0.0 {
         return 1.min(most);
     }
+    let mut below = 0.0;
+    for (count, chance) in (0..most).zip(chances(mean, unevenness)) {
+        if 1.0 - below <= miss {
+            return count.max(1);
+        }
+        below += chance;
+    }
+    most
+}
+
+/// The chance that more than so many come.
+fn chance_of_more(mean: f64, unevenness: f64, than: u32) -> f64 {
+    if mean.is_nan() || mean <= 0.0 {
+        return 0.0;
+    }
+    let below: f64 = chances(mean, unevenness).take(than.saturating_add(1) as usize).sum();
+    (1.0 - below).clamp(0.0, 1.0)
+}
+
+/// The chances of none, of one, and so on.
+fn chances(mean: f64, unevenness: f64) -> impl Iterator<Item = f64> {
     // Below this both are the same in double precision's reach.
     let poisson = unevenness < 1.001;
     let size = mean / (unevenness - 1.0).max(1e-9);
     // In logarithms, since the chance of none is less than any float where many come.
-    let mut chance = if poisson { -mean } else { -size * (mean / size).ln_1p() };
-    let mut below = 0.0;
-    for count in 0..most {
-        if 1.0 - below <= miss {
-            return count.max(1);
-        }
-        below += chance.exp();
+    let none = if poisson { -mean } else { -size * (mean / size).ln_1p() };
+    let next = move |chance: &mut f64, count: u32| {
+        let this = chance.exp();
         let k = f64::from(count);
-        chance += if poisson {
+        *chance += if poisson {
             (mean / (k + 1.0)).ln()
         } else {
             ((k + size) / (k + 1.0) * (mean / (size + mean))).ln()
         };
-    }
-    most
+        Some(this)
+    };
+    (0..=u32::MAX).scan(none, next)
 }
 
 /// The largest stock of the last while.

@@ -5,9 +5,10 @@
 //! what is too much is stopped; and only then something is started, while every limit leaves room.
 
 use std::cell::OnceCell;
+use std::cmp::Reverse;
 
 use super::Controller;
-use super::admission::Asked;
+use super::admission::{self, Asked};
 use super::budget::Promised;
 use super::envelope::Share;
 use super::host::UNKNOWN_AFTER;
@@ -26,7 +27,9 @@ impl Controller {
         }
         self.watch_telemetry();
         self.degrade_waiting();
+        self.watch_disks();
         self.watch_ceilings();
+        self.settle_providers();
         self.serve_all();
         self.plan_stock();
         self.stop_surplus();
@@ -34,7 +37,10 @@ impl Controller {
         while self.make_room() {
             self.start_wanted();
         }
-        self.give_up_surplus();
+        if self.give_up_surplus() || self.swap_stock() {
+            // What is being stopped grows no more, which may be room enough; and what was given up of stock hears why.
+            self.start_wanted();
+        }
         self.report_drained();
         self.forget_removed();
     }
@@ -44,9 +50,10 @@ impl Controller {
             Timer::Instance(_, id) => self.fire_instance(id),
             Timer::Lease(id) => self.fire_lease(&id),
             Timer::Watch(call) => self.end_watch(call),
+            Timer::Permit(call) => self.end_permit(call),
             Timer::Forget => self.forget_ended(),
             // These only make sure that somebody looks.
-            Timer::Retry(_) | Timer::Stock(_) | Timer::Telemetry => {}
+            Timer::Retry(_) | Timer::Stock(_) | Timer::Provider(_) | Timer::Telemetry => {}
         }
     }
 
@@ -76,6 +83,8 @@ impl Controller {
         match pool.instances[&id].life.clone() {
             Life::Unseen { deadline, .. } if deadline <= now => self.fire_unseen(id),
             Life::Starting { deadline } if deadline <= now => {
+                self.note_start(id);
+                let pool = &self.pools[&home];
                 let limit = crate::quantity::show_duration(deadline.since(pool.instances[&id].born));
                 self.start_failed(
                     id,
@@ -153,6 +162,25 @@ impl Controller {
         self.belief.memory.never_tried() && self.now.since(self.since) <= UNKNOWN_AFTER
     }
 
+    /// Says when a disk becomes too full, and when it is so no more. One that cannot be read says neither.
+    fn watch_disks(&mut self) {
+        let low = match admission::disk_trouble(&self.profile.host, &self.belief, self.now) {
+            Some(Why::NoTelemetry(_)) => return,
+            low => low,
+        };
+        match (low, self.belief.told_disk) {
+            (Some(why), false) => {
+                self.belief.told_disk = true;
+                self.tell(What::DiskLow(why), None, None);
+            }
+            (None, true) => {
+                self.belief.told_disk = false;
+                self.tell(What::DiskRoom, None, None);
+            }
+            (Some(_), true) | (None, false) => {}
+        }
+    }
+
     /// Whether anything is lent: nothing is that cannot be written down.
     pub(super) fn lends(&self) -> bool {
         self.records.trouble.is_none()
@@ -188,6 +216,7 @@ impl Controller {
             active_at: now,
             deadline: now.after(lease.limits.runtime),
             draining: None,
+            hold: None,
         };
         let due = lease.due();
         let (home, class) = (lease.pool.clone(), lease.class.clone());
@@ -271,12 +300,24 @@ impl Controller {
         // What waiting requests need that the host has not: refill leaves it to them, and to those that are late so do
         // others that wait, or large ones would wait for ever while small ones pass.
         let (mut ahead, mut late) = (Promised::default(), Promised::default());
+        // The refill that is worth most of those that the host has no room for: what is worth much less leaves it to that.
+        let mut first: Option<(u32, Promised)> = None;
         while let Some((urgency, next)) = wishes.iter().min().cloned() {
             wishes.retain(|(_, name)| *name != next);
             let pool = &self.pools[&next];
-            let refill = matches!(urgency, Urgency::Refill(_) | Urgency::Exchange);
+            let worth = match urgency {
+                Urgency::Refill(Reverse(worth), _) => Some(worth),
+                Urgency::Exchange => Some(0),
+                Urgency::Waiting(_) => None,
+            };
+            let refill = worth.is_some();
             let sum = || promised.unwrap_or_else(|| self.promised());
-            let ahead_of_it = if refill { ahead } else { late };
+            let mut ahead_of_it = if refill { ahead } else { late };
+            if let (Some((most, its)), Some(worth)) = (&first, worth)
+                && placement::outbids(*most, worth)
+            {
+                ahead_of_it.join(*its);
+            }
             let asked = self.asked(pool, (starting, refill, ahead_of_it), &sum);
             let objection = asked.objection();
             let summed = asked.promised.into_inner();
@@ -285,19 +326,27 @@ impl Controller {
                 if let Urgency::Waiting(promised) = urgency
                     && why.is_shortage()
                 {
-                    ahead.add(Share::of_new(&pool.expected), &pool.spec);
+                    ahead.add(Share::of_new(&pool.expected), pool.cpu_expected, &pool.spec);
                     if promised < now {
-                        late.add(Share::of_new(&pool.expected), &pool.spec);
+                        late.add(Share::of_new(&pool.expected), pool.cpu_expected, &pool.spec);
                     }
                 }
+                if let Urgency::Refill(Reverse(worth), _) = urgency
+                    && why.is_shortage()
+                    && first.is_none()
+                {
+                    let mut its = Promised::default();
+                    its.add(Share::of_new(&pool.expected), pool.cpu_expected, &pool.spec);
+                    first = Some((worth, its));
+                }
                 let pool = self.pool(&next);
-                let its_turn = matches!(why, Why::Starts { .. });
+                let its_turn = matches!(why, Why::Starts { .. } | Why::StartPace { .. });
                 pool.kept_since = its_turn.then(|| pool.kept_since.unwrap_or(now));
                 pool.blocked_by = Some(why);
                 continue;
             }
             if let Some(promised) = &mut promised {
-                promised.add(Share::of_new(&pool.expected), &pool.spec);
+                promised.add(Share::of_new(&pool.expected), pool.cpu_expected, &pool.spec);
             }
             starting += 1;
             self.start_one(&next);
@@ -316,8 +365,9 @@ impl Controller {
             pool,
             profile: &self.profile,
             belief: &self.belief,
+            pace: &self.pace,
             now: self.now,
-            sight: self.belief.sight(self.now),
+            sight: self.belief.sight(&self.profile.host, self.now),
             before_look: self.first_look_is_due(),
             starting,
             refill,
@@ -330,19 +380,45 @@ impl Controller {
 
     /// Where requests wait for what the host has no more of: stops what is warm beyond the stock of any pool, though it
     /// was wanted lately, one for each request; those that are being stopped already count.
-    fn give_up_surplus(&mut self) {
+    fn give_up_surplus(&mut self) -> bool {
         let short = |pool: &&Pool| pool.blocked_by.as_ref().is_some_and(Why::is_shortage);
         let waiting: u32 = self.pools.values().filter(short).map(Pool::lacking).sum();
         let stopping: u32 = self.pools.values().map(|pool| pool.counts.stopping).sum();
+        let mut given_up = false;
         for _ in stopping..waiting {
-            let Some(pool) =
-                self.pools.values().filter(|pool| pool.to_spare() > 0).max_by_key(|pool| pool.to_spare())
-            else {
-                return;
-            };
+            let spares = self.pools.values().filter(|pool| pool.to_spare() > 0);
+            let Some(pool) = spares.max_by_key(|pool| pool.to_spare()) else { break };
             let first = pool.dispensable().next().expect("a pool with a warm one to spare has one");
             self.stop_instance(first, StopReason::Surplus);
+            given_up = true;
         }
+        given_up
+    }
+
+    /// Where stock of one pool is short of what the host has, and worth much more than the last of another: stops that one, and says so.
+    /// Not while any is being stopped, whose room is not free yet.
+    fn swap_stock(&mut self) -> bool {
+        let now = self.now;
+        let short = |pool: &&Pool| pool.blocked_by.as_ref().is_some_and(Why::is_shortage);
+        let Some(worth) = self.pools.values().filter(short).map(Pool::worth_of_next).max() else {
+            return false;
+        };
+        if self.pools.values().any(|pool| pool.counts.stopping > 0 || pool.lacking() > 0) {
+            return false;
+        }
+        let settled = |pool: &&Pool| {
+            let first = pool.dispensable().next().map(|id| &pool.instances[&id].life);
+            let since =
+                matches!(first, Some(Life::Warm { since, .. }) if now.since(*since) >= placement::SETTLED);
+            since && pool.counts.warm > pool.askers()
+        };
+        let least = self.pools.values().filter(settled).min_by_key(|pool| pool.worth_of_last());
+        let Some(pool) = least.filter(|pool| placement::outbids(worth, pool.worth_of_last())) else {
+            return false;
+        };
+        let first = pool.dispensable().next().expect("it has a warm one that has settled");
+        self.stop_instance(first, StopReason::Outbid);
+        true
     }
 
     /// What all instances are counted with.
@@ -358,9 +434,10 @@ impl Controller {
         self.ordered = self.ordered.checked_add(1).expect("a run lasts for fewer than 2^32 starts");
         let id = InstanceId { run: self.run, count: self.ordered };
         let now = self.now;
+        let alone = self.pools.values().all(|pool| pool.counts.starting == 0);
         let pool = self.pool(name);
         pool.tally.starts = pool.tally.starts.saturating_add(1);
-        let (deadline, made) = (pool.begin(id, now), pool.spec.clone());
+        let (deadline, made) = (pool.begin(id, now, alone), pool.spec.clone());
         self.homes.insert(id, name.clone());
         self.set_instance_timer(id);
         self.record_instance(id);

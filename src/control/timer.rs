@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::message::{CallId, InstanceId, LeaseId};
-use crate::profile::PoolName;
+use crate::profile::{PoolName, ProviderName};
 use crate::quantity::Instant;
 
 /// A thing that can fall due.
@@ -21,6 +21,10 @@ pub(super) enum Timer {
     Lease(LeaseId),
     /// A caller has watched for as long as it wanted.
     Watch(CallId),
+    /// A caller has waited for a permit for as long as that may be.
+    Permit(CallId),
+    /// A provider has a permit for who waits, or more of its rate is back.
+    Provider(ProviderName),
     /// A pool whose starts failed may try again.
     Retry(PoolName),
     /// The lease that ended longest ago is to be forgotten.
@@ -38,6 +42,8 @@ impl Timer {
             Timer::Instance(..) => "an instance's deadline or probe",
             Timer::Lease(_) => "a lease's deadline",
             Timer::Watch(_) => "the end of a caller's watch",
+            Timer::Permit(_) => "the end of a wait for a provider",
+            Timer::Provider(_) => "a permit of a provider, or more of its rate",
             Timer::Retry(_) => "the next try of a pool whose starts failed",
             Timer::Forget => "an ended lease to be forgotten",
             Timer::Stock(_) => "a smaller stock",

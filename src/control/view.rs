@@ -4,11 +4,13 @@
 use std::collections::BTreeMap;
 
 use super::Controller;
+use super::admission;
 use super::budget;
 use super::drain::Drain;
 use super::lease::{Lease, State};
 use super::message::{
-    ClassView, DrainView, Engine, HostView, LeaseState, LeaseView, PoolView, PressureView, Summary, Why,
+    ClassView, Disk, DiskView, DrainView, Engine, HostView, LeaseState, LeaseView, PidsView, PoolView,
+    PressureView, Summary, Why,
 };
 use super::pool::{Life, Pool};
 use crate::profile::ClassName;
@@ -40,7 +42,10 @@ impl Controller {
         let memory = self.belief.memory.reading(self.now);
         // Before the first look nothing is wrong yet.
         let tried = !self.belief.memory.never_tried();
-        memory.known().err().filter(|_| tried).map(|why| Why::NoTelemetry(why.to_owned()))
+        let unknown = memory.known().err().filter(|_| tried).map(|why| Why::NoTelemetry(why.to_owned()));
+        let disk = || admission::disk_trouble(&self.profile.host, &self.belief, self.now);
+        // One that is not known yet is looked at with the engine's first word.
+        unknown.or_else(|| disk().filter(|why| !matches!(why, Why::NoTelemetry(_))))
     }
 
     pub(super) fn view_lease(&self, lease: &Lease) -> LeaseView {
@@ -75,6 +80,7 @@ impl Controller {
             tenant: lease.tenant.clone(),
             task: lease.task.as_ref().map(|task| (task.id.clone(), task.attempt)),
             asked_at: lease.asked_at,
+            oom_kills: lease.oom_kills,
             state: self.view_state(lease, rank),
             seen_at: self.now,
         }
@@ -100,7 +106,8 @@ impl Controller {
             outdated: count(pool.instances.keys().filter(|id| pool.is_outdated(**id)).count()),
             removed: pool.removed,
             max_instances: pool.spec.max_instances,
-            classes: self.profile.classes.keys().map(|class| view_class(pool, class)).collect(),
+            holds: self.view_holds(pool),
+            classes: self.view_classes(pool),
             starts: (pool.tally.starts, pool.tally.failed),
             took: pool.tally.took,
             memory: pool.instances.values().filter_map(held).sum(),
@@ -108,11 +115,18 @@ impl Controller {
             envelope: pool.expected.usual,
             lives: pool.learned.lives(),
             memory_expect: pool.spec.memory_expect,
+            cpu_expected: pool.cpu_expected,
             promised: pool.promised(now).memory,
             drain: pool.drain().map(|drain| view_drain(drain, leased, pool.total())),
             blocked_by: pool.blocked_by.clone(),
             seen_at: now,
         }
+    }
+
+    fn view_classes(&self, pool: &Pool) -> Vec<ClassView> {
+        let holds = self.holds_by_class(pool);
+        let of = |class| view_class(pool, class, holds.get(class).copied().unwrap_or(0));
+        self.profile.classes.keys().map(of).collect()
     }
 
     pub(super) fn view_host(&self) -> HostView {
@@ -128,6 +142,8 @@ impl Controller {
             leased += pool.counts.leased;
             total += pool.total();
         }
+        let promised = self.promised();
+        let disk = |of: Disk| DiskView { of, floor: budget::disk_floor(host, &of).0 };
         let stocked =
             |pool: &Pool| pool.is_closed() || pool.counts.warm + pool.counts.leased >= pool.spec.warm.min;
         HostView {
@@ -145,13 +161,21 @@ impl Controller {
                 level: gauge.level(),
                 lasting: now.since(gauge.since().max(self.since)),
             },
+            pids: self.belief.pids.reading(now).map(|of| PidsView {
+                of,
+                limit: budget::pids_limit(host, &of),
+                promised: promised.pids,
+            }),
+            engine_disk: self.belief.engine_disk.reading(now).map(disk),
+            state_disk: self.belief.state_disk.reading(now).map(disk),
             slice: self.belief.slice.reading(now),
             ceilings: self.ceiling.view.clone(),
             memory,
             memory_limit: limit,
-            memory_promised: self.promised().memory,
+            memory_promised: promised.memory,
             floor,
-            starts: (starting, host.max_starts),
+            starts: (starting, self.pace.allows(host.max_starts)),
+            max_starts: host.max_starts,
             engine: self.belief.engine.clone(),
             drain: self.drain.map(|drain| view_drain(drain, leased, total)),
         }
@@ -171,14 +195,16 @@ impl Controller {
                     deadline: *deadline,
                 }
             }
-            State::Executing { instance, granted_at, used, deadline, draining, .. } => {
+            State::Executing { instance, granted_at, used, deadline, draining, hold, .. } => {
                 LeaseState::Executing {
                     instance: *instance,
                     granted_at: *granted_at,
                     used: *used,
-                    idle_deadline: lease.idle_deadline().unwrap_or(*deadline),
+                    idle_deadline: lease.idle_deadline(),
                     deadline: *deadline,
                     draining: *draining,
+                    hold: hold.clone(),
+                    permits: lease.permits.iter().map(|it| (it.provider.clone(), it.asked_at)).collect(),
                 }
             }
             State::Ended { end, at, granted_at } => {
@@ -188,7 +214,7 @@ impl Controller {
     }
 }
 
-fn view_class(pool: &Pool, class: &ClassName) -> ClassView {
+fn view_class(pool: &Pool, class: &ClassName, holds: u32) -> ClassView {
     let its = pool.spec.classes.get(class).copied().unwrap_or_default();
     ClassView {
         class: class.clone(),
@@ -196,6 +222,7 @@ fn view_class(pool: &Pool, class: &ClassName) -> ClassView {
         leased: pool.lent(class),
         guaranteed: its.guaranteed,
         hold_back: its.hold_back,
+        holds,
         tally: pool.tally.classes.get(class).cloned().unwrap_or_default(),
     }
 }

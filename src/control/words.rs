@@ -2,14 +2,17 @@
 //!
 //! The API, the journal and the tool all say it with these, so that one thing is never called by two names.
 
+mod what;
+
 use std::fmt;
 use std::time::Duration;
 
 use super::message::{
-    Cancelled, Deadline, End, Estimate, Exit, Failure, Interruption, LeaseState, Level, Shortage,
-    StartFailure, StopReason, Tier, What, Why,
+    Cancelled, Deadline, DiskOf, End, Estimate, Exit, Failure, Interruption, LeaseState, Level, OomLevel,
+    Shortage, StartFailure, StopReason, Tier, Why,
 };
-use crate::quantity::{Bytes, show_duration};
+use crate::profile::ProviderName;
+use crate::quantity::{Bytes, Permille, show_duration};
 
 /// The numbers of a limit, in its unit.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +31,11 @@ impl Why {
         match self {
             Why::QueueFull { .. } => "queue_full",
             Why::QueueTooLong { .. } => "queue_too_long",
+            Why::InstanceHours { .. } => "max_instance_hours",
             Why::TenantLimit { .. } => "tenant_limit",
+            Why::MaxHolds { .. } => "max_holds",
+            Why::TenantHolds { .. } => "tenant_holds",
+            Why::ProviderWaits { .. } | Why::ProviderSpent { .. } => "provider_limit",
             Why::HeldBack { .. } => "held_back",
             Why::WaitExpired { .. } => "wait_expired",
             Why::HostDraining => "host_draining",
@@ -38,8 +45,12 @@ impl Why {
             Why::MemoryPromised { .. } => "memory_promised",
             Why::MemoryAvailable { .. } => "memory_available",
             Why::Cpu { .. } => "cpu",
+            Why::Pids { .. } => "pids",
+            Why::Disk { .. } => "disk",
+            Why::Inodes { .. } => "disk_inodes",
             Why::MaxInstances { .. } => "max_instances",
             Why::Starts { .. } => "max_starts",
+            Why::StartPace { .. } => "start_pace",
             Why::UnderPressure { .. } => "under_pressure",
             Why::CpuPressure { .. } => "cpu_pressure",
             Why::Recovering { .. } => "recovering",
@@ -57,14 +68,27 @@ impl Why {
         match self {
             Why::NeverFits { need, have }
             | Why::MemoryPromised { need, have }
-            | Why::MemoryAvailable { need, have } => of(need.get(), have.get(), "bytes"),
+            | Why::MemoryAvailable { need, have }
+            | Why::Disk { need, have, .. } => of(need.get(), have.get(), "bytes"),
+            Why::Pids { need, have } => of(*need, *have, "pids"),
+            Why::Inodes { need, have, .. } => of(*need, *have, "inodes"),
             Why::Cpu { need, have } => of(need.get(), have.get(), "millicores"),
             Why::QueueFull { queued, limit } => of(u64::from(*queued) + 1, u64::from(*limit), "requests"),
             Why::QueueTooLong { estimate, longest } => {
                 of(millis(estimate.wait), millis(*longest), "milliseconds")
             }
             Why::TenantLimit { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "leases"),
+            Why::MaxHolds { have, limit, .. } | Why::TenantHolds { have, limit, .. } => {
+                of(u64::from(*have) + 1, u64::from(*limit), "holds")
+            }
+            Why::ProviderWaits { waiting, limit, .. } => {
+                of(u64::from(*waiting) + 1, u64::from(*limit), "waits")
+            }
+            Why::ProviderSpent { .. } => of(1, 0, "permits"),
             Why::HeldBack { have, held } => of(u64::from(*held) + 1, u64::from(*have), "slots"),
+            Why::InstanceHours { used, most, .. } => {
+                of(used.as_secs() / 60 + 1, most.as_secs() / 60, "instance-minutes")
+            }
             Why::MaxInstances { have, limit } | Why::WithoutTelemetry { have, limit, .. } => {
                 of(u64::from(*have) + 1, u64::from(*limit), "instances")
             }
@@ -73,6 +97,7 @@ impl Why {
             }
             Why::CpuPressure { have, limit, .. }
             | Why::Recovering { have, limit }
+            | Why::StartPace { have, limit, .. }
             | Why::Starts { have, limit } => of(u64::from(*have) + 1, u64::from(*limit), "starts"),
             Why::WaitExpired { .. }
             | Why::HostDraining
@@ -96,6 +121,12 @@ impl fmt::Display for Why {
             Why::TenantLimit { have, limit } => {
                 write!(f, "the tenant's max_leases is reached: {have} of {limit}, those that wait included")
             }
+            Why::MaxHolds { have, limit, .. } => f.write_str(&all_held("pool", *have, *limit)),
+            Why::TenantHolds { have, limit, .. } => f.write_str(&all_held("tenant", *have, *limit)),
+            Why::ProviderWaits { provider, waiting, limit, .. } => {
+                f.write_str(&crowded(provider, *waiting, *limit))
+            }
+            Why::ProviderSpent { provider, .. } => f.write_str(&spent(provider)),
             Why::HeldBack { have, held } => {
                 write!(f, "{} free, and {held} held back for other classes", many_are(*have, "slot"))
             }
@@ -112,11 +143,7 @@ impl fmt::Display for Why {
             }
             Why::MemoryPromised { need, have } => {
                 let (need, have) = apart(*need, *have);
-                write!(
-                    f,
-                    "one more needs {need} with room for one to grow, and {have} of the host's memory is not \
-                     promised yet"
-                )
+                f.write_str(&unpromised(need, have))
             }
             Why::MemoryAvailable { need, have } => {
                 let (need, have) = apart(*need, *have);
@@ -125,26 +152,26 @@ impl fmt::Display for Why {
             Why::Cpu { need, have } => {
                 write!(f, "one more needs {need} cores, and {have} are not promised yet")
             }
+            Why::Pids { need, have } => f.write_str(&short_of_pids(*need, *have)),
+            Why::Disk { of, need, have } => {
+                let (need, have) = apart(*need, *have);
+                write!(f, "{have} is free on the disk of {of}, below the disk_floor of {need}")
+            }
+            Why::Inodes { of, need, have } => {
+                write!(f, "{have} inodes are free on the disk of {of}, and {need} should be")
+            }
             Why::MaxInstances { have, limit } => {
                 write!(f, "max_instances is reached: {have} of {limit}, those being stopped included")
             }
-            Why::Starts { have, limit } => {
-                write!(f, "max_starts is reached: {have} of {limit} under way")
+            Why::InstanceHours { used, most, per, returns_in } => {
+                let [used, most, per, again] = [used, most, per, returns_in].map(|time| show_duration(*time));
+                write!(f, "instances were there for {used} of {most} in {per}, and there is room in {again}")
             }
+            Why::Starts { have, limit } => write!(f, "max_starts is reached: {have} of {limit} under way"),
+            Why::StartPace { have, limit, strain } => f.write_str(&paced(*have, *limit, *strain)),
             Why::UnderPressure { shortage, .. } => write!(f, "the host is short of memory: {shortage}"),
-            Why::CpuPressure { stalled, have, limit } => {
-                write!(
-                    f,
-                    "some task waited for a processor {stalled} of the last 10s, so fewer starts may be: {have} of \
-                     {limit} under way"
-                )
-            }
-            Why::Recovering { have, limit } => {
-                write!(
-                    f,
-                    "memory was short lately and stock returns step by step: {have} of {limit} starts under way"
-                )
-            }
+            Why::CpuPressure { stalled, have, limit } => f.write_str(&busy(*stalled, *have, *limit)),
+            Why::Recovering { have, limit } => f.write_str(&returning(*have, *limit)),
             Why::Backoff { failures, last, .. } => {
                 write!(f, "{} failed in a row, the last: {last}", many(*failures, "start"))
             }
@@ -154,6 +181,12 @@ impl fmt::Display for Why {
             Why::NotRecorded(why) => write!(f, "records cannot be written: {why}"),
         }
     }
+}
+
+fn unpromised(need: String, have: String) -> String {
+    format!(
+        "one more needs {need} with room for one to grow, and {have} of the host's memory is not promised yet"
+    )
 }
 
 fn too_long(f: &mut fmt::Formatter<'_>, estimate: &Estimate, longest: Duration) -> fmt::Result {
@@ -189,6 +222,42 @@ fn millis(time: Duration) -> u64 {
     u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
+fn short_of_pids(need: u64, have: u64) -> String {
+    format!(
+        "one more may make {need} processes and threads, and {have} of what the kernel can have are neither there, \
+         promised nor reserved"
+    )
+}
+
+fn busy(stalled: Permille, have: u32, limit: u32) -> String {
+    format!(
+        "some task waited for a processor {stalled} of the last 10s, so fewer starts may be: {have} of {limit} under way"
+    )
+}
+
+fn paced(have: u32, limit: u32, strain: Permille) -> String {
+    format!(
+        "no more starts at once than this host has shown to make: {have} of {limit} under way, and the last took {strain} \
+         of the time of one alone"
+    )
+}
+
+fn all_held(whose: &str, have: u32, limit: u32) -> String {
+    format!("the {whose}'s max_holds is reached: {have} of {limit} wait for a person")
+}
+
+fn crowded(provider: &ProviderName, waiting: u32, limit: u32) -> String {
+    format!("max_waiting of provider {provider} is reached: {waiting} of {limit} permits are waited for")
+}
+
+fn spent(provider: &ProviderName) -> String {
+    format!("provider {provider} takes no further call now: its rate is used up, or it throttles")
+}
+
+fn returning(have: u32, limit: u32) -> String {
+    format!("memory was short lately and stock returns step by step: {have} of {limit} starts under way")
+}
+
 /// Two sizes that differ, so finely that they look it.
 fn apart(need: Bytes, have: Bytes) -> (String, String) {
     let coarse = (need.to_string(), have.to_string());
@@ -202,8 +271,13 @@ fn apart(need: Bytes, have: Bytes) -> (String, String) {
     (format!("{} B", need.get()), format!("{} B", have.get()))
 }
 
-fn many_warm(count: u32) -> String {
-    many(count, "idle warm instance")
+impl fmt::Display for DiskOf {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            DiskOf::Engine => "the container engine",
+            DiskOf::State => "our own state",
+        })
+    }
 }
 
 impl Level {
@@ -304,6 +378,7 @@ impl End {
         match self {
             End::Completed => "released",
             End::Failed(Failure::Died(_)) => "died",
+            End::Failed(Failure::OutOfMemory(_)) => "out_of_memory",
             End::Failed(Failure::Vanished) => "vanished",
             End::Failed(Failure::Overran) => "overran",
             End::Cancelled(Cancelled::ByCaller) => "by_caller",
@@ -311,6 +386,7 @@ impl End {
             End::Expired(Deadline::FirstUse) => "first_use_timeout",
             End::Expired(Deadline::Idle) => "idle_timeout",
             End::Expired(Deadline::Runtime) => "max_runtime",
+            End::Expired(Deadline::Hold) => "hold",
             End::Interrupted(Interruption::Drain) => "drain",
             End::Interrupted(Interruption::Pressure) => "pressure",
             End::Interrupted(Interruption::HostLost) => "host_lost",
@@ -325,6 +401,9 @@ impl fmt::Display for End {
         match self {
             End::Completed => write!(f, "its caller released it"),
             End::Failed(Failure::Died(exit)) => write!(f, "its instance ended ({exit})"),
+            End::Failed(Failure::OutOfMemory(level)) => {
+                write!(f, "the kernel killed its instance {}", level.place())
+            }
             End::Failed(Failure::Vanished) => write!(f, "its container vanished"),
             End::Failed(Failure::Overran) => write!(f, "what was run in it went past its limit"),
             End::Cancelled(Cancelled::ByCaller) => write!(f, "its caller took it back"),
@@ -332,6 +411,7 @@ impl fmt::Display for End {
             End::Expired(Deadline::FirstUse) => write!(f, "nobody used it within first_use_timeout"),
             End::Expired(Deadline::Idle) => write!(f, "nobody used it for idle_timeout"),
             End::Expired(Deadline::Runtime) => write!(f, "it ran for max_runtime"),
+            End::Expired(Deadline::Hold) => write!(f, "it waited for a person, who did not come in time"),
             End::Interrupted(Interruption::Drain) => write!(f, "the window of a drain was over"),
             End::Interrupted(Interruption::Pressure) => write!(f, "the host was short of memory"),
             End::Interrupted(Interruption::HostLost) => write!(f, "the host went down"),
@@ -344,12 +424,16 @@ impl fmt::Display for End {
 }
 
 impl LeaseState {
-    /// The state's name for callers: an executing lease under a drain is `draining`.
+    /// The state's name for callers: a lease under a drain is `draining`, also where it waits for a person.
     pub const fn code(&self) -> &'static str {
         match self {
             LeaseState::Queued { starting: false, .. } => "queued",
             LeaseState::Queued { starting: true, .. } => "starting",
-            LeaseState::Executing { draining: None, .. } => "executing",
+            LeaseState::Executing { draining: None, hold: None, permits, .. } if permits.is_empty() => {
+                "executing"
+            }
+            LeaseState::Executing { draining: None, hold: None, .. } => "waiting_for_provider",
+            LeaseState::Executing { draining: None, hold: Some(_), .. } => "waiting_for_approval",
             LeaseState::Executing { draining: Some(_), .. } => "draining",
             LeaseState::Ended { end, .. } => end.code(),
         }
@@ -363,6 +447,8 @@ impl StopReason {
             StopReason::Used => "used",
             StopReason::StartFailed => "start_failed",
             StopReason::Died => "died",
+            StopReason::OutOfMemory => "out_of_memory",
+            StopReason::Outbid => "outbid",
             StopReason::Unanswering => "unanswering",
             StopReason::Aged => "aged",
             StopReason::Surplus => "surplus",
@@ -376,12 +462,32 @@ impl StopReason {
     }
 }
 
+impl OomLevel {
+    /// Its short name.
+    pub const fn code(self) -> &'static str {
+        match self {
+            OomLevel::Own => "own",
+            OomLevel::Above => "above",
+        }
+    }
+
+    /// Where that is, in a sentence.
+    const fn place(self) -> &'static str {
+        match self {
+            OomLevel::Own => "at its own limit of memory (memory_max)",
+            OomLevel::Above => "for want of memory above it, of all containers or the host",
+        }
+    }
+}
+
 impl fmt::Display for StopReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             StopReason::Used => "its lease ended",
             StopReason::StartFailed => "its start failed",
             StopReason::Died => "its first process ended",
+            StopReason::OutOfMemory => "the kernel killed a process of it",
+            StopReason::Outbid => "stock of another pool is worth more",
             StopReason::Unanswering => "it stopped answering",
             StopReason::Aged => "it was warm for max_age",
             StopReason::Surplus => "more are warm than wanted",
@@ -392,77 +498,5 @@ impl fmt::Display for StopReason {
             StopReason::Unknown => "it belongs to nobody",
             StopReason::Interrupted => "it was under way when the daemon ended",
         })
-    }
-}
-
-impl fmt::Display for What {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            What::InstanceStarting => write!(f, "instance is being started"),
-            What::InstanceFound => write!(f, "instance of an earlier daemon is warm"),
-            What::InstanceWarm(took) => write!(f, "instance is warm after {}", show_duration(*took)),
-            What::InstanceStartFailed(why) => write!(f, "instance could not be started: {why}"),
-            What::InstanceStopping(why) => write!(f, "instance is being stopped: {why}"),
-            What::InstanceStuck(why, tries) => {
-                write!(f, "instance would not stop at try {tries}: {why}, trying again")
-            }
-            What::InstanceGone => write!(f, "instance is gone"),
-            What::LeaseQueued => write!(f, "lease waits"),
-            What::LeaseDegraded { from, unknown } => {
-                write!(f, "asked of {from}, and sent on here while the host's state is not known: {unknown}")
-            }
-            What::LeaseGranted(waited) => write!(f, "lease granted after {}", show_duration(*waited)),
-            What::LeaseEnded(end) => write!(f, "lease {}: {end}", end.code()),
-            What::RequestRefused(why) => write!(f, "request refused: {why}"),
-            What::DrainBegan(Duration::ZERO) => write!(f, "drain began, interrupts what still runs"),
-            What::DrainBegan(window) => {
-                write!(f, "drain began, interrupts what still runs in {}", show_duration(*window))
-            }
-            What::Drained => write!(f, "drained: nothing is left"),
-            What::Undrained => write!(f, "drain taken back"),
-            What::ProfileChanged(change) => write!(f, "profile: {change}"),
-            What::ProfileReloaded(0) => write!(f, "profile reloaded: nothing has changed"),
-            What::ProfileReloaded(count) => write!(f, "profile reloaded: {}", many(*count, "change")),
-            What::ReloadRefused(change) => {
-                write!(
-                    f,
-                    "profile not reloaded, going on with the one there was: {change}: a restart can change it"
-                )
-            }
-            What::PoolGone => write!(f, "pool is gone: nothing of it is left"),
-            What::EngineBack => write!(f, "the container engine answers"),
-            What::EngineLost(why) => {
-                write!(f, "the container engine does not answer, starting nothing: {why}")
-            }
-            What::TelemetryLost(why) => {
-                write!(f, "the host's memory is not known, starting only what a pool may without: {why}")
-            }
-            What::TelemetryBack => write!(f, "the host's memory is known"),
-            What::Pressure(before, now) => {
-                write!(f, "memory pressure is {}, was {}: {now}", now.level.code(), before.code())
-            }
-            What::ReliefAsks(many, why) => {
-                write!(f, "relief asks {} to give memory back: {why}", many_warm(*many))
-            }
-            What::ReliefEnds(victim, why) => {
-                let held = victim.held.map_or("an unknown amount".into(), |held| held.to_string());
-                write!(f, "relief ends one that {}, and holds {held}: {why}", victim.tier)
-            }
-            What::CeilingsStand(stand) => {
-                let (memory, weight) = (stand.memory, stand.cpu_weight);
-                write!(f, "all containers together have at most {memory}, and a CPU weight of {weight}")
-            }
-            What::CeilingsRefused(why) => {
-                write!(f, "a limit on all containers together cannot be set, going on without it: {why}")
-            }
-            What::StoreLost(why) => {
-                write!(f, "records cannot be written, lending and starting nothing: {why}")
-            }
-            What::StoreBack => write!(f, "records can be written"),
-            What::Recovered { leases, instances } => {
-                let (leases, instances) = (many(*leases, "lease"), many(*instances, "instance"));
-                write!(f, "taking up {leases} and {instances} of an earlier daemon")
-            }
-        }
     }
 }

@@ -26,6 +26,13 @@ fn text(it: &ExplainBody) -> String {
     if let Some(line) = without(it) {
         text += &line;
     }
+    if it.holds > 0 {
+        let (holds, most, kept) = (it.holds, it.max_holds, Bytes::new(it.holds_promised_bytes));
+        text += &format!(
+            "\n  {holds} of the {} lent wait for a person, {most} may; they keep {kept}\n",
+            it.leased
+        );
+    }
     text.push('\n');
     let head = ["LIMIT", ">NEED", ">HAVE", ">SLACK", "KEEPS A START BACK"];
     text += &look::table(&head, &it.limits.iter().map(limit).collect::<Vec<_>>());

@@ -4,7 +4,7 @@
 
 use std::io::IsTerminal;
 
-use crate::api::wire::{ChangeBody, FigureBody, HostBody, LeaseBody, PoolBody};
+use crate::api::wire::{ChangeBody, DiskBody, FigureBody, HostBody, LeaseBody, PoolBody, ProviderBody};
 use crate::quantity::{Bytes, MilliCpu, Permille, show_duration};
 
 /// Rows under a head, each column as wide as its widest cell. Numbers are right-aligned by their head's `>`.
@@ -77,7 +77,12 @@ pub(super) fn host(host: &HostBody) -> String {
     );
     say("pressure", format!("{} for {}", host.pressure_level, millis(host.pressure_level_ms)));
     say("ceiling", ceiling(host));
-    say("starts", format!("{} of {} under way", host.starting, host.max_starts));
+    say("pids", pids(host));
+    say(
+        "disk",
+        format!("{} for the engine, {} for our state", disk(&host.engine_disk), disk(&host.state_disk)),
+    );
+    say("starts", starts(host));
     if let Some(drain) = &host.drain {
         let what = match (drain.instances, drain.leases) {
             (0, _) => "nothing is left; `stokerctl undrain` takes work again".into(),
@@ -90,6 +95,31 @@ pub(super) fn host(host: &HostBody) -> String {
         say("drain", what);
     }
     text
+}
+
+/// Processes and threads.
+fn pids(host: &HostBody) -> String {
+    figure(&host.pids, |pids| {
+        let (there, most, ours) = (pids.there, pids.most, pids.in_containers);
+        format!("{there} of {most}, {ours} in containers; {} of {} promised", pids.promised, pids.limit)
+    })
+}
+
+/// Cold starts under way, and how many may be.
+fn starts(host: &HostBody) -> String {
+    let under_way = format!("{} of {} under way", host.starting, host.starting_limit);
+    match host.starting_limit < host.max_starts {
+        true => format!("{under_way}; up to {} where that does not make them slow", host.max_starts),
+        false => under_way,
+    }
+}
+
+/// How much of a disk is free.
+fn disk(disk: &FigureBody<DiskBody>) -> String {
+    figure(disk, |disk| {
+        let of = |bytes| Bytes::new(bytes).to_string();
+        format!("{} of {} free (floor {})", of(disk.free_bytes), of(disk.total_bytes), of(disk.floor_bytes))
+    })
 }
 
 /// What all containers hold, and the kernel's limit on that.
@@ -142,6 +172,51 @@ pub(super) fn pools(pools: &[PoolBody]) -> String {
     text
 }
 
+/// All providers, a line each, and below it which of them want to hear nothing.
+pub(super) fn providers(providers: &[ProviderBody]) -> String {
+    if providers.is_empty() {
+        return "no providers\n".into();
+    }
+    let head = [
+        "PROVIDER",
+        ">RATE",
+        ">BURST",
+        ">USED",
+        ">PERMITS",
+        ">NEXT IN",
+        ">WAITING",
+        ">GIVEN",
+        ">REFUSED",
+        ">THROTTLED",
+    ];
+    let row = |it: &ProviderBody| {
+        vec![
+            it.name.clone(),
+            it.rate.clone(),
+            it.burst.to_string(),
+            Permille::new(it.used_permille).to_string(),
+            it.permits.to_string(),
+            millis(it.next_in_ms),
+            format!("{}/{}", it.waiting, it.max_waiting),
+            it.given.to_string(),
+            it.refused.to_string(),
+            it.throttled.to_string(),
+        ]
+    };
+    let mut text = table(&head, &providers.iter().map(row).collect::<Vec<_>>());
+    for it in providers {
+        if let Some(paused) = it.paused_ms {
+            let paused = millis(paused);
+            text.push_str(&format!(
+                "{} {}: wants to hear nothing for {paused}\n",
+                paint("!", Yellow),
+                it.name
+            ));
+        }
+    }
+    text
+}
+
 /// All leases, a line each.
 pub(super) fn leases(leases: &[LeaseBody]) -> String {
     if leases.is_empty() {
@@ -170,6 +245,14 @@ pub(super) fn leases(leases: &[LeaseBody]) -> String {
     for lease in leases {
         if let Some(asked) = &lease.degraded_from {
             text.push_str(&format!("{} {}: {}\n", paint("!", Yellow), lease.id, sent_on(asked, &lease.pool)));
+        }
+        if let Some(hold) = &lease.hold {
+            text.push_str(&format!(
+                "{} {}: waits for a person: {}\n",
+                paint("!", Yellow),
+                lease.id,
+                hold.reason
+            ));
         }
         let note = match (&lease.detail, &lease.blocked_by, lease.place) {
             (Some(detail), _, _) => detail.clone(),
@@ -217,7 +300,14 @@ fn field<'a>(key: &'a str, value: &serde_json::Value) -> (&'a str, String) {
         (_, _, serde_json::Value::Object(inner)) => {
             let counts =
                 || inner.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ");
-            (key, inner.get("detail").and_then(|d| d.as_str()).map_or_else(counts, str::to_owned))
+            (
+                key,
+                inner
+                    .get("detail")
+                    .or(inner.get("reason"))
+                    .and_then(|d| d.as_str())
+                    .map_or_else(counts, str::to_owned),
+            )
         }
         (_, _, value) => (key, value.to_string()),
     }
@@ -291,6 +381,11 @@ fn notes(pool: &PoolBody) -> Vec<String> {
             0 => "drained".into(),
             left => format!("draining, {left} instances left"),
         });
+    }
+    if pool.holds > 0 {
+        let kept = Bytes::new(pool.holds_promised_bytes);
+        let (many, most) = (pool.holds, pool.max_holds);
+        notes.push(format!("{many} of at most {most} leases wait for a person and keep {kept}"));
     }
     if let Some(limit) = &pool.blocked_by {
         notes.push(format!("starts nothing: {}", limit.detail));

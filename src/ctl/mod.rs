@@ -84,10 +84,28 @@ enum Verb {
         #[arg(long, value_name = "TIME", value_parser = parse_duration)]
         by: Duration,
     },
+    /// Let a lease wait for a person: it keeps its instance, and is not idle
+    Hold {
+        /// The lease
+        lease: String,
+        /// What is waited for, in a line
+        #[arg(long)]
+        reason: String,
+        /// For how long at most; the pool's hold.timeout where absent
+        #[arg(long = "for", value_name = "TIME", value_parser = parse_duration)]
+        lasting: Option<Duration>,
+    },
+    /// Let a lease go on that waited for a person
+    Resume {
+        /// The lease
+        lease: String,
+    },
     /// All leases, ended ones of the last ten minutes included
     Leases,
     /// All pools
     Pools,
+    /// All external providers: their rates, what of them is used, and who waits
+    Providers,
     /// Why a pool has what it has, or why a lease waits or has ended, in numbers
     Explain {
         /// The pool
@@ -281,8 +299,11 @@ impl Tool {
             Verb::Release { leases } => self.end_all(&leases, "release").await,
             Verb::Cancel { leases } => self.end_all(&leases, "cancel").await,
             Verb::Renew { lease, by } => self.renew(&lease, by).await,
+            Verb::Hold { lease, reason, lasting } => self.hold(&lease, reason, lasting).await,
+            Verb::Resume { lease } => self.resume(&lease).await,
             Verb::Leases => self.leases().await,
             Verb::Pools => self.pools().await,
+            Verb::Providers => self.providers().await,
             Verb::Explain { pool, lease } => match (pool, lease) {
                 (Some(pool), _) => self.explain(&pool).await,
                 (None, lease) => self.explain_lease(&lease.unwrap_or_default()).await,

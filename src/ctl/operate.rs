@@ -7,7 +7,7 @@ use tokio::time::{Instant, interval, timeout};
 
 use super::{Drain, Progress, Tool, exit, look, say};
 use crate::api::client::{ClientError, path};
-use crate::api::wire::{DrainAnswer, DrainBody, HostBody, Leases, PoolBody, Pools, Reloaded};
+use crate::api::wire::{DrainAnswer, DrainBody, HostBody, Leases, PoolBody, Pools, Providers, Reloaded};
 
 /// How long after its window a drain is waited for that cannot be looked at.
 const BEYOND_WINDOW: Duration = Duration::from_secs(60);
@@ -29,6 +29,11 @@ impl Tool {
     pub(super) async fn pools(&self) -> anyhow::Result<ExitCode> {
         let pools: Pools = self.client.get("/v1/pools").await?;
         self.print(&pools, |all| look::pools(&all.pools))
+    }
+
+    pub(super) async fn providers(&self) -> anyhow::Result<ExitCode> {
+        let providers: Providers = self.client.get("/v1/providers").await?;
+        self.print(&providers, |all| look::providers(&all.providers))
     }
 
     /// Whether all is warm; with a wait, also until a daemon that is just starting answers at all.

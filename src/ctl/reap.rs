@@ -139,6 +139,9 @@ fn over(found: Found, now: &Moment) -> Vec<Over> {
             LeaseRecordState::Executing { instance, deadline, .. } if due(deadline) => {
                 (End::Expired(Deadline::Runtime), Some(instance))
             }
+            LeaseRecordState::Executing { instance, hold: Some(ref hold), .. } if due(hold.until) => {
+                (End::Expired(Deadline::Hold), Some(instance))
+            }
             LeaseRecordState::Queued { .. }
             | LeaseRecordState::Executing { .. }
             | LeaseRecordState::Ended { .. } => continue,

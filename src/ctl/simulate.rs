@@ -14,7 +14,7 @@ use super::{Tool, look, say};
 use crate::profile::{Layers, Reported};
 use crate::quantity::{Bytes, show_duration};
 use crate::sim::workload::Workload;
-use crate::sim::{Game, Outcome, play, plot};
+use crate::sim::{Bar, Game, Outcome, play, plot};
 
 /// The longest line of names with their counts.
 const LINE: usize = 88;
@@ -65,7 +65,10 @@ impl Tool {
         if let Some(folder) = &asked.plots {
             self.draw(folder, &outcome)?;
         }
-        self.print(&outcome, table)
+        let code = self.print(&outcome, table)?;
+        let missed: Vec<String> = outcome.missed().map(said).collect();
+        anyhow::ensure!(missed.is_empty(), "{}", missed.join("; "));
+        Ok(code)
     }
 
     fn draw(&self, folder: &Path, outcome: &Outcome) -> anyhow::Result<()> {
@@ -81,8 +84,65 @@ impl Tool {
     }
 }
 
+/// A figure that is more than it may be.
+fn said(Bar { name, figure, most, at }: &Bar) -> String {
+    let at = at.as_ref().map(|at| format!(" ({at})")).unwrap_or_default();
+    format!("{name}: {figure:.0}, and at most {most:.0} may be{at}")
+}
+
 fn table(outcome: &Outcome) -> String {
     let Outcome { callers, instances, memory, kills, .. } = outcome;
+    let lasted = show_duration(Duration::from_secs_f64(outcome.lasted_s));
+    let mut text = format!("{lasted} with seed {}\n\n{}\n", outcome.seed, waits(outcome));
+    let mut add = |name: &str, value: String| text.push_str(&format!("{name:>12}: {value}\n"));
+    add("callers", format!("{} came, {} left with nothing", callers.came, callers.left_with_nothing));
+    let often = callers.attempts.map_or_else(|| "-".into(), |often| format!("{often:.2}"));
+    let seconds = |seconds| show_duration(Duration::from_secs_f64(seconds));
+    let last = callers.late_last_s.map_or_else(|| "never".into(), |at| format!("last at {}", seconds(at)));
+    add(
+        "attempts",
+        format!("{often} of each; somebody late for {} at most, {last}", seconds(callers.late_longest_s)),
+    );
+    add("refused", listed(&outcome.refusals));
+    add("ended", listed(&outcome.ends));
+    let unused: u64 = instances.unused.values().sum();
+    let failed = if instances.failed > 0 { format!(", {} failed", instances.failed) } else { String::new() };
+    let part = share(unused, instances.created);
+    add("instances", format!("{} made{failed}, {unused} never lent ({part})", instances.created));
+    if let (Some(p95), Some(longest)) = (instances.start_p95_ms, instances.start_max_ms) {
+        add("starts", format!("19 of 20 took at most {}, the longest {}", millis(p95), millis(longest)));
+    }
+    add("never lent", listed(&instances.unused));
+    let size = |bytes: u64| Bytes::new(bytes).to_string();
+    let limit = memory.limit_bytes.map_or_else(|| "a limit that is not known".into(), size);
+    let (held, promised) = (size(memory.held_peak_bytes), size(memory.promised_peak_bytes));
+    add("memory", format!("{held} held and {promised} promised at most, of {limit}"));
+    let least = memory.available_least_bytes.map_or_else(|| "-".into(), size);
+    add(
+        "available",
+        format!("{least} at least, of {}; floor {}", size(memory.total_bytes), size(memory.floor_bytes)),
+    );
+    let (own, slice, host) = (kills.own, kills.slice, kills.host);
+    add(
+        "killed",
+        format!(
+            "{own} by their own limit, {slice} by that of all, {host} by the host's end; {} innocent",
+            kills.innocent
+        ),
+    );
+    add("stock", format!("was changed {} times", outcome.stock_changes));
+    let bars: Vec<String> = outcome
+        .bars
+        .iter()
+        .map(|Bar { name, figure, most, .. }| format!("{name} {figure:.0}/{most:.0}"))
+        .collect();
+    add("bars", format!("{} (found / at most)", bars.join(", ")));
+    add("words", format!("{} to the controller; digest {}", outcome.words, outcome.digest));
+    text
+}
+
+/// How the classes fared.
+fn waits(outcome: &Outcome) -> String {
     let head = [
         "CLASS",
         ">REQUESTS",
@@ -118,37 +178,7 @@ fn table(outcome: &Outcome) -> String {
             ]
         })
         .collect();
-    let lasted = show_duration(Duration::from_secs_f64(outcome.lasted_s));
-    let mut text = format!("{lasted} with seed {}\n\n{}\n", outcome.seed, look::table(&head, &rows));
-    let mut add = |name: &str, value: String| text.push_str(&format!("{name:>12}: {value}\n"));
-    add("callers", format!("{} came, {} left with nothing", callers.came, callers.left_with_nothing));
-    add("refused", listed(&outcome.refusals));
-    add("ended", listed(&outcome.ends));
-    let unused: u64 = instances.unused.values().sum();
-    let failed = if instances.failed > 0 { format!(", {} failed", instances.failed) } else { String::new() };
-    let part = share(unused, instances.created);
-    add("instances", format!("{} made{failed}, {unused} never lent ({part})", instances.created));
-    add("never lent", listed(&instances.unused));
-    let size = |bytes: u64| Bytes::new(bytes).to_string();
-    let limit = memory.limit_bytes.map_or_else(|| "a limit that is not known".into(), size);
-    let (held, promised) = (size(memory.held_peak_bytes), size(memory.promised_peak_bytes));
-    add("memory", format!("{held} held and {promised} promised at most, of {limit}"));
-    let least = memory.available_least_bytes.map_or_else(|| "-".into(), size);
-    add(
-        "available",
-        format!("{least} at least, of {}; floor {}", size(memory.total_bytes), size(memory.floor_bytes)),
-    );
-    let (own, slice, host) = (kills.own, kills.slice, kills.host);
-    add(
-        "killed",
-        format!(
-            "{own} by their own limit, {slice} by that of all, {host} by the host's end; {} innocent",
-            kills.innocent
-        ),
-    );
-    add("stock", format!("was changed {} times", outcome.stock_changes));
-    add("words", format!("{} to the controller; digest {}", outcome.words, outcome.digest));
-    text
+    look::table(&head, &rows)
 }
 
 /// Names with their counts, the most first; as many a line as people read.

@@ -9,7 +9,7 @@ use tokio::time::{interval, sleep};
 
 use super::{Acquire, Exec, Progress, Tool, exit, look, put, say};
 use crate::api::client::{ClientError, path};
-use crate::api::wire::{AcquireBody, ExecAnswer, ExecBody, LeaseBody, Leases, PoolBody, RenewBody};
+use crate::api::wire::{AcquireBody, ExecAnswer, ExecBody, HoldBody, LeaseBody, Leases, PoolBody, RenewBody};
 use crate::quantity::show_duration;
 
 /// A wait that takes longer than this is explained while it lasts.
@@ -94,6 +94,27 @@ impl Tool {
         self.print(&lease, |lease| {
             format!("{} ends in {}\n", lease.id, look::millis(lease.ends_in_ms.unwrap_or(0)))
         })
+    }
+
+    pub(super) async fn hold(
+        &self,
+        lease: &str,
+        reason: String,
+        lasting: Option<Duration>,
+    ) -> anyhow::Result<ExitCode> {
+        let body = HoldBody { reason, lasting: lasting.map(|it| humantime::format_duration(it).to_string()) };
+        let lease: LeaseBody =
+            self.client.post(&path(&["leases", lease, "hold"]), &body, Duration::ZERO).await?;
+        self.print(&lease, |lease| {
+            let ends = look::millis(lease.ends_in_ms.unwrap_or(0));
+            format!("{} {}, ends in {ends} unless it is resumed\n", lease.id, lease.state)
+        })
+    }
+
+    pub(super) async fn resume(&self, lease: &str) -> anyhow::Result<ExitCode> {
+        let lease: LeaseBody =
+            self.client.post(&path(&["leases", lease, "resume"]), &(), Duration::ZERO).await?;
+        self.print(&lease, |lease| format!("{} {}\n", lease.id, lease.state))
     }
 
     pub(super) async fn leases(&self) -> anyhow::Result<ExitCode> {

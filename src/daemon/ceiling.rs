@@ -26,9 +26,6 @@ const LOOK_AGAIN: Duration = Duration::from_secs(10);
 const SLICE: &str = "stoker.slice";
 /// The kernel keeps limits of memory in whole pages.
 const PAGE: u64 = 4096;
-/// Of a hundred processes that the kernel can have at most, containers may have so many; each container has a limit of
-/// its own far below that.
-const TASKS_PERCENT: u64 = 75;
 /// The shares of v1 that stand for the weight 100 of v2.
 const EQUAL_SHARES: u64 = 1024;
 
@@ -56,21 +53,19 @@ async fn follow(world: World, mut wanted: watch::Receiver<Option<Ceilings>>) {
 
 /// Sets what does not stand yet; `told` is what systemd was told last.
 async fn set(ceilings: Ceilings, told: &mut Option<Ceilings>) -> Result<(), String> {
-    let tasks = tasks_max()
-        .map_err(|error| format!("cannot tell how many processes the kernel may have: {error}"))?;
     let memory = ceilings.memory.get() / PAGE * PAGE;
     let booted = slice::is_running();
     let mut wrong = Vec::new();
-    let changed =
-        !tokio::task::spawn_blocking(move || all_stand(ceilings, memory, tasks)).await.unwrap_or(false);
+    let changed = !tokio::task::spawn_blocking(move || all_stand(ceilings, memory)).await.unwrap_or(false);
     if booted && (*told != Some(ceilings) || changed) {
         let cpu_weight = u64::from(ceilings.cpu_weight);
-        match slice::set_limits(SLICE, slice::SliceLimits { memory, cpu_weight, tasks }).await {
+        match slice::set_limits(SLICE, slice::SliceLimits { memory, cpu_weight, tasks: ceilings.pids }).await
+        {
             Ok(()) => *told = Some(ceilings),
             Err(error) => wrong.push(chain(&error)),
         }
     }
-    let written = tokio::task::spawn_blocking(move || write_all(ceilings, memory, tasks, !booted)).await;
+    let written = tokio::task::spawn_blocking(move || write_all(ceilings, memory, !booted)).await;
     match written {
         Ok(more) => wrong.extend(more),
         Err(_) => wrong.push("writing its files broke off".into()),
@@ -79,28 +74,29 @@ async fn set(ceilings: Ceilings, told: &mut Option<Ceilings>) -> Result<(), Stri
 }
 
 /// The kernel's files, each with what it should say.
-type Files = [(Result<PathBuf, String>, u64); 3];
+type Files = Vec<(Result<PathBuf, String>, u64)>;
 
-fn files(ceilings: Ceilings, memory: u64, tasks: u64) -> Result<Files, String> {
+fn files(ceilings: Ceilings, memory: u64) -> Result<Files, String> {
     let SliceLimits { memory: memory_file, cpu, pids, unified } = Root::host().slice_limits()?;
     let weight = u64::from(ceilings.cpu_weight);
     let weight = if unified { weight } else { weight * EQUAL_SHARES / 100 };
-    Ok([(memory_file, memory), (cpu, weight), (pids, tasks)])
+    let pids = ceilings.pids.map(|most| (pids, most));
+    Ok([(memory_file, memory), (cpu, weight)].into_iter().chain(pids).collect())
 }
 
 /// Whether no file that is there says something else.
-fn all_stand(ceilings: Ceilings, memory: u64, tasks: u64) -> bool {
+fn all_stand(ceilings: Ceilings, memory: u64) -> bool {
     let stands = |file: &Path, value: u64| match fs::read_to_string(file) {
         Ok(text) => text.trim() == value.to_string(),
         Err(error) => error.kind() == io::ErrorKind::NotFound,
     };
-    let all = files(ceilings, memory, tasks);
+    let all = files(ceilings, memory);
     all.is_ok_and(|all| all.iter().all(|(file, value)| file.as_ref().is_ok_and(|file| stands(file, *value))))
 }
 
 /// Writes what the kernel's files do not say; what could not be written, and why.
-fn write_all(ceilings: Ceilings, memory: u64, tasks: u64, make: bool) -> Vec<String> {
-    let files = match files(ceilings, memory, tasks) {
+fn write_all(ceilings: Ceilings, memory: u64, make: bool) -> Vec<String> {
+    let files = match files(ceilings, memory) {
         Ok(files) => files,
         Err(why) => return vec![why],
     };
@@ -128,14 +124,6 @@ fn write(file: &Path, value: u64, make: bool) -> io::Result<()> {
         return Ok(());
     }
     fs::write(file, value.to_string())
-}
-
-fn tasks_max() -> io::Result<u64> {
-    let number = |name: &str| {
-        let text = fs::read_to_string(Path::new("/proc/sys/kernel").join(name))?;
-        text.trim().parse::<u64>().map_err(|_| io::Error::from(io::ErrorKind::InvalidData))
-    };
-    Ok(number("pid_max")?.min(number("threads-max")?) * TASKS_PERCENT / 100)
 }
 
 #[cfg(test)]

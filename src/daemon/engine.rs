@@ -79,6 +79,7 @@ async fn once(world: &World, address: &Address) -> anyhow::Result<()> {
     let socket = UnixStream::connect(&address.socket).await;
     drop(socket.with_context(|| format!("cannot connect to `{}`", address.socket.display()))?);
     let docker = Docker::connect(&address.socket, address.owner.clone()).await?;
+    world.eyes.engine_is_at(docker.facts().root_dir.clone());
     world.engine.set(docker.clone());
     let mut events = pin!(docker.events());
     let mut list = interval(LIST_EVERY);
@@ -112,8 +113,8 @@ async fn tell_event(world: &World, event: EngineEvent) {
     let (instance, news) = match event {
         EngineEvent::Died { instance, exit_code } => (instance, News::Exited(Exit { code: exit_code })),
         EngineEvent::Removed { instance } => (instance, News::Gone),
-        // Which process it was and at which level is read from the cgroup, in a later version.
-        EngineEvent::Oom { .. } => return,
+        // That the engine says so is no more than a reason to look: at which level it was stands in the cgroup.
+        EngineEvent::Oom { instance } => return world.eyes.look_at(instance).await,
     };
     world.tell(Input::Instance(instance, news)).await;
 }

@@ -182,14 +182,26 @@ impl Keeper {
     /// Watches its first process until that or somebody ends it.
     async fn watch(&self, docker: &Docker, alive: Alive, mut stops: mpsc::Receiver<Grace>) {
         let first = tokio::select! {
-            exit = docker.died(&alive.running) => {
+            exit = self.death(docker, &alive) => {
                 self.say(News::Exited(exit)).await;
                 None
             }
-            grace = stops.recv() => grace,
+            grace = stops.recv() => {
+                // What it held at last says what such a one needs.
+                self.world.eyes.look_at(self.instance).await;
+                grace
+            }
         };
         drop(alive);
         self.end(stops, first).await;
+    }
+
+    /// Waits for the end of its first process. What the kernel had to do with it is looked at first: its cgroup does not
+    /// last as long as it takes the engine to say how the process ended.
+    async fn death(&self, docker: &Docker, alive: &Alive) -> Exit {
+        alive.running.ended().await;
+        self.world.eyes.look_at(self.instance).await;
+        docker.died(&alive.running).await
     }
 
     async fn take_over(
@@ -216,7 +228,7 @@ impl Keeper {
         };
         tokio::select! {
             () = self.answers(pool) => self.say(News::Ready).await,
-            exit = docker.died(&alive.running) => {
+            exit = self.death(&docker, &alive) => {
                 self.say(News::Exited(exit)).await;
                 drop(alive);
                 return self.end(stops, None).await;
@@ -315,7 +327,7 @@ impl Keeper {
         let mut last = String::from("it was not asked");
         while clock::now() < deadline {
             if alive.running.has_ended() {
-                return Err(StartFailure::Died(docker.died(&alive.running).await));
+                return Err(StartFailure::Died(self.death(docker, alive).await));
             }
             match self.probe_once(docker, alive, &pool.template.probe).await {
                 Ok(()) => return Ok(()),

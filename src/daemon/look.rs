@@ -5,12 +5,14 @@
 //! tasks stand still for memory, and has the first one look at once; where the kernel gives no such word, each second
 //! must do. A third one asks idle instances for memory, since each may keep it waiting.
 
+use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use std::{io, thread};
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
+use tokio::time::timeout;
 
 use super::clock;
 use crate::control::message::{Input, InstanceId, Sample};
@@ -29,12 +31,19 @@ const RECLAIMS: usize = 1024;
 /// One is asked for so long: relief looks again some seconds later.
 const RECLAIM_WITHIN: Duration = Duration::from_millis(200);
 
+/// A look at one instance takes microseconds; one at all of them, which may be under way, some milliseconds.
+const LOOK_AT_WITHIN: Duration = Duration::from_millis(100);
+
 /// What the thread is told.
 #[derive(Debug)]
 enum Order {
     Follow(InstanceId, u32),
     Forget(InstanceId),
     Reclaim(InstanceId),
+    /// The engine's files are here.
+    Engine(PathBuf),
+    /// Look at this one alone, and say when that is done.
+    LookAt(InstanceId, oneshot::Sender<()>),
     /// Tasks stood still for memory.
     Look,
 }
@@ -47,12 +56,16 @@ pub(super) struct Eyes {
 
 impl Eyes {
     /// Starts the threads; they end when the last [`Eyes`] are gone, or the loop is.
-    pub(super) fn open(samples: mpsc::Sender<Input>) -> io::Result<Eyes> {
+    pub(super) fn open(samples: mpsc::Sender<Input>, state: PathBuf) -> io::Result<Eyes> {
         let (orders, incoming) = sync_channel(ORDERS);
         let orders = Arc::new(orders);
         let (asked, asking) = sync_channel(RECLAIMS);
         let waker = Arc::downgrade(&orders);
-        thread::Builder::new().name("measure".into()).spawn(move || look(&incoming, &samples, &asked))?;
+        thread::Builder::new().name("measure".into()).spawn(move || {
+            let mut measure = Measure::new(Root::host());
+            measure.state_is_at(state);
+            look(measure, &incoming, &samples, &asked);
+        })?;
         thread::Builder::new().name("trigger".into()).spawn(move || wake(&waker))?;
         thread::Builder::new().name("reclaim".into()).spawn(move || ask_back(&asking))?;
         Ok(Eyes { orders })
@@ -73,6 +86,20 @@ impl Eyes {
         self.order(Order::Reclaim(instance));
     }
 
+    /// The engine was reached, and has its files here.
+    pub(super) fn engine_is_at(&self, folder: PathBuf) {
+        self.order(Order::Engine(folder));
+    }
+
+    /// Looks at this instance alone, and hands the loop what was seen. Resolves when that is done, or was not within
+    /// a time in which it should have been: what is seen then comes late, or never.
+    pub(super) async fn look_at(&self, instance: InstanceId) {
+        let (done, seen) = oneshot::channel();
+        self.order(Order::LookAt(instance, done));
+        // A look that was not taken leaves what the last one saw.
+        let _ = timeout(LOOK_AT_WITHIN, seen).await;
+    }
+
     fn order(&self, order: Order) {
         match self.orders.try_send(order) {
             Ok(()) => {}
@@ -84,8 +111,12 @@ impl Eyes {
     }
 }
 
-fn look(orders: &Receiver<Order>, samples: &mpsc::Sender<Input>, reclaims: &SyncSender<Reclaim>) {
-    let mut measure = Measure::new(Root::host());
+fn look(
+    mut measure: Measure,
+    orders: &Receiver<Order>,
+    samples: &mpsc::Sender<Input>,
+    reclaims: &SyncSender<Reclaim>,
+) {
     let mut next = clock::now();
     let mut looks = 0u64;
     loop {
@@ -104,6 +135,17 @@ fn look(orders: &Receiver<Order>, samples: &mpsc::Sender<Input>, reclaims: &Sync
             Ok(Order::Reclaim(instance)) => {
                 // As many wait as may: this one keeps what it has, and is ended if that is not enough.
                 let _ = measure.reclaim(instance).map(|reclaim| reclaims.try_send(reclaim));
+            }
+            Ok(Order::Engine(folder)) => {
+                measure.engine_is_at(folder);
+                next = clock::now();
+            }
+            Ok(Order::LookAt(instance, done)) => {
+                if let Some(seen) = measure.look_at(instance, clock::now()) {
+                    // As with a sample: a loop that is behind hears of it a second later.
+                    let _ = samples.try_send(Input::Looked(instance, seen));
+                }
+                let _ = done.send(()); // Who has asked may have waited long enough.
             }
             Ok(Order::Look) => next = clock::now(),
             Err(RecvTimeoutError::Timeout) => {}

@@ -110,7 +110,8 @@ pub async fn run(mut profile: HostProfile, layers: Layers, places: Places) -> an
     let socket = socket_at(&places.socket, places.passed).await?;
     let (journal, last_word) = Journal::open().context("cannot start the thread that writes the journal")?;
     let run = clock::draw_run();
-    let eyes = Eyes::open(facts.clone()).context("cannot start the measuring thread")?;
+    let eyes =
+        Eyes::open(facts.clone(), places.state.clone()).context("cannot start the measuring thread")?;
     let gateway = Gateway::new(Netns::spawn().context("cannot start the thread that enters namespaces")?);
     let world =
         World { engine: Slot::default(), gateway: gateway.clone(), eyes, lines: journal.lines(), facts };

@@ -74,6 +74,8 @@ async fn reload(layers: &Layers, host: &str, desk: &Desk) -> Outcome {
             Reply::Lease(_)
             | Reply::Leases(_)
             | Reply::Use { .. }
+            | Reply::Permit(_)
+            | Reply::Providers(_)
             | Reply::Pools(_)
             | Reply::Explain(_)
             | Reply::ExplainLease(_)

@@ -4,14 +4,21 @@
 //!           memory                                                          processor time
 //! v2        memory.current - inactive_file - active_file - slab_reclaimable   cpu.stat usage_usec
 //! v1        total_rss + total_shmem + memory.kmem.usage_in_bytes              cpuacct.usage
+//!
+//!           processes killed for want of memory    of those at its own limit
+//! v2        memory.events oom_kill                  as often as memory.events oom
+//! v1        memory.oom_control oom_kill             all, where memory.max_usage_in_bytes has reached memory.limit_in_bytes
 //! ```
+//!
+//! On v1 cached files bring one to its own limit as well: a kill that was caused above may be taken for one's own there.
+//! `memory.failcnt`, which would be nearer, is not counted by all kernels.
 //!
 //! A file is opened once and never again: the path of a cgroup that is gone could be another one's by now.
 
 use std::io;
 use std::path::Path;
 
-use crate::control::message::{InstanceUse, Read, Unread};
+use crate::control::message::{InstanceUse, Kills, Read, Unread};
 use crate::quantity::{Bytes, Instant, MilliCpu};
 
 use super::MeasureError;
@@ -25,6 +32,7 @@ pub(super) struct Cgroup {
     memory: Memory,
     cpu: Cpu,
     rate: Rate,
+    kills: KillFiles,
 }
 
 /// A file that could not be opened keeps its reason, so that the other figure can still be read.
@@ -40,29 +48,37 @@ enum Cpu {
     Legacy { usage: Read<Kept> },
 }
 
+#[derive(Debug)]
+enum KillFiles {
+    Unified { events: Read<Kept> },
+    Legacy { control: Read<Kept>, most: Read<Kept>, limit: Read<Kept> },
+}
+
 impl Cgroup {
     pub(super) fn open(place: &Place) -> Result<Cgroup, MeasureError> {
-        let (memory, cpu) = match place {
+        let (memory, cpu, kills) = match place {
             Place::Unified(dir) => {
                 exists(dir)?;
                 let memory = Memory::Unified {
                     stat: open(dir, "memory.stat")?,
                     current: open(dir, "memory.current")?,
                 };
-                (memory, Cpu::Unified { stat: open(dir, "cpu.stat")? })
+                let kills = KillFiles::Unified { events: open(dir, "memory.events")? };
+                (memory, Cpu::Unified { stat: open(dir, "cpu.stat")? }, kills)
             }
             Place::Legacy { memory, cpuacct } => {
                 for dir in memory.iter().chain(cpuacct) {
                     exists(dir)?;
                 }
-                (legacy_memory(memory.as_deref())?, legacy_cpu(cpuacct.as_deref())?)
+                let (memory, kills) = (legacy_memory(memory.as_deref())?, legacy_kills(memory.as_deref())?);
+                (memory, legacy_cpu(cpuacct.as_deref())?, kills)
             }
         };
-        Ok(Cgroup { memory, cpu, rate: Rate::default() })
+        Ok(Cgroup { memory, cpu, rate: Rate::default(), kills })
     }
 
     pub(super) fn read(&mut self, now: Instant, page: &mut Page) -> InstanceUse {
-        InstanceUse { memory: self.memory.read(page), cpu: self.cpu(now, page) }
+        InstanceUse { memory: self.memory.read(page), cpu: self.cpu(now, page), kills: self.kills.read(page) }
     }
 
     /// Memory alone.
@@ -94,27 +110,46 @@ impl Memory {
             }
             Memory::Legacy { stat, kernel } => {
                 let held = fields(stat, page, ["total_rss", "total_shmem"])?;
-                let kernel = match kernel.as_ref().map_err(Unread::clone)? {
-                    Some(kept) => number_in(kept, page)?,
-                    None => 0,
-                };
+                let kernel = optional(kernel, page)?;
                 Ok(held.into_iter().chain([kernel]).map(Bytes::new).sum())
             }
         }
     }
 }
 
+impl KillFiles {
+    fn read(&self, page: &mut Page) -> Read<Kills> {
+        let [processes, own_limit] = match self {
+            KillFiles::Unified { events } => fields(events, page, ["oom_kill", "oom"])?,
+            KillFiles::Legacy { control, most, limit } => {
+                let [processes] = fields(control, page, ["oom_kill"])?;
+                let own = processes > 0 && single(most, page)? >= single(limit, page)?;
+                [processes, if own { processes } else { 0 }]
+            }
+        };
+        Ok(Kills { processes, own_limit })
+    }
+}
+
+fn legacy_kills(dir: Option<&Path>) -> Result<KillFiles, MeasureError> {
+    let Some(dir) = dir else {
+        let none = || Err(no_controller("memory"));
+        return Ok(KillFiles::Legacy { control: none(), most: none(), limit: none() });
+    };
+    Ok(KillFiles::Legacy {
+        control: open(dir, "memory.oom_control")?,
+        most: open(dir, "memory.max_usage_in_bytes")?,
+        limit: open(dir, "memory.limit_in_bytes")?,
+    })
+}
+
 fn legacy_memory(dir: Option<&Path>) -> Result<Memory, MeasureError> {
     let Some(dir) = dir else {
         return Ok(Memory::Legacy { stat: Err(no_controller("memory")), kernel: Ok(None) });
     };
-    let path = "memory.kmem.usage_in_bytes";
-    let kernel = match Kept::open(dir, path, TEXT_MAX) {
-        // Kernels that do not account for their own memory (`cgroup.memory=nokmem`, or built without) lack
-        // the file, and charge nobody for it: then the rest is all the container holds by any account.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        opened => kept_or_reason(opened, dir, path)?.map(Some),
-    };
+    // Kernels that do not account for their own memory (`cgroup.memory=nokmem`, or built without) lack
+    // the file, and charge nobody for it: then the rest is all the container holds by any account.
+    let kernel = open_if_there(dir, "memory.kmem.usage_in_bytes")?;
     Ok(Memory::Legacy { stat: open(dir, "memory.stat")?, kernel })
 }
 
@@ -141,6 +176,14 @@ fn exists(dir: &Path) -> Result<(), MeasureError> {
 
 fn open(dir: &Path, name: &'static str) -> Result<Read<Kept>, MeasureError> {
     kept_or_reason(Kept::open(dir, name, TEXT_MAX), dir, name)
+}
+
+/// As [`open`], of a file that not all kernels have.
+fn open_if_there(dir: &Path, name: &'static str) -> Result<Read<Option<Kept>>, MeasureError> {
+    match Kept::open(dir, name, TEXT_MAX) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Ok(None)),
+        opened => Ok(kept_or_reason(opened, dir, name)?.map(Some)),
+    }
 }
 
 /// What will not be different later is the figure's reason; the rest (too many open files) fails the call.
@@ -181,6 +224,14 @@ fn fields<const N: usize>(file: &Read<Kept>, page: &mut Page, keys: [&str; N]) -
 /// The number that is all of a file.
 fn single(file: &Read<Kept>, page: &mut Page) -> Read<u64> {
     number_in(file.as_ref().map_err(Unread::clone)?, page)
+}
+
+/// The number that is all of a file; 0 where the kernel has no such file, as it counts nothing then.
+fn optional(file: &Read<Option<Kept>>, page: &mut Page) -> Read<u64> {
+    match file.as_ref().map_err(Unread::clone)? {
+        Some(kept) => number_in(kept, page),
+        None => Ok(0),
+    }
 }
 
 fn number_in(kept: &Kept, page: &mut Page) -> Read<u64> {

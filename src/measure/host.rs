@@ -4,9 +4,9 @@
 //! a pressure line of one word) and its messages name its own source lines; so a text is looked over before
 //! it is handed in, and an error is told in our words.
 
-use procfs::{CpuTime, FromBufRead, FromBufReadSI, KernelStats, Meminfo};
+use procfs::{CpuTime, FromBufRead, FromBufReadSI, FromRead, KernelStats, LoadAverage, Meminfo};
 
-use crate::control::message::{HostCpu, HostMemory, Pressure, Read, Unread};
+use crate::control::message::{HostCpu, HostMemory, HostPids, Pressure, Read, Unread};
 use crate::quantity::{Bytes, MilliCpu, Permille};
 
 use super::Root;
@@ -21,6 +21,9 @@ pub(super) struct Host {
     pressure_memory: Standing,
     pressure_cpu: Standing,
     pressure_io: Standing,
+    loadavg: Standing,
+    pid_max: Standing,
+    threads_max: Standing,
     before: Option<Ticks>,
 }
 
@@ -33,6 +36,9 @@ impl Host {
             pressure_memory: file("pressure/memory", TEXT_MAX),
             pressure_cpu: file("pressure/cpu", TEXT_MAX),
             pressure_io: file("pressure/io", TEXT_MAX),
+            loadavg: file("loadavg", TEXT_MAX),
+            pid_max: file("sys/kernel/pid_max", TEXT_MAX),
+            threads_max: file("sys/kernel/threads-max", TEXT_MAX),
             before: None,
         }
     }
@@ -64,6 +70,20 @@ impl Host {
         let cpu_some = self.pressure_cpu.read(page, |text| stalled(text, "some "))?;
         let io_some = self.pressure_io.read(page, |text| stalled(text, "some "))?;
         Ok(Pressure { memory_some, memory_full, cpu_some, io_some })
+    }
+
+    /// The processes and threads there are and can be, `ours` among them. `loadavg` has the very count that the kernel holds against
+    /// `threads-max` when something forks, in one small read; that of the folders of `/proc` would be thousands, and none
+    /// for threads. Each has a number of its own, so there are at most `pid_max` of them, too.
+    pub(super) fn pids(&mut self, ours: u64, page: &mut Page) -> Read<HostPids> {
+        let there = self.loadavg.read(page, |text| {
+            let load =
+                LoadAverage::from_read(text.as_bytes()).map_err(|_| "a number is missing or mangled")?;
+            Ok(u64::from(load.max))
+        })?;
+        let pid_max = self.pid_max.read(page, whole)?;
+        let threads_max = self.threads_max.read(page, whole)?;
+        Ok(HostPids { most: pid_max.min(threads_max), there, ours })
     }
 }
 
@@ -98,6 +118,10 @@ fn is_plain_amount(line: &str) -> bool {
         && number.is_some_and(|n| n.len() <= DIGITS_MAX && n.bytes().all(|b| b.is_ascii_digit()))
         && unit.is_none_or(|unit| unit == "kB")
         && words.next().is_none()
+}
+
+fn whole(text: &str) -> Result<u64, &'static str> {
+    text.trim_end().parse().map_err(|_| "it is no number")
 }
 
 fn ticks(text: &str) -> Result<(MilliCpu, Ticks), &'static str> {

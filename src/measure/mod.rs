@@ -7,8 +7,9 @@
 //! ```text
 //! root.rs     where /proc and the cgroups are; where a process's cgroup is
 //! file.rs     one kernel file: kept open, bounded, whole
-//! host.rs     meminfo, stat, pressure
-//! cgroup.rs   memory and processor time of one container, cgroup v1 and v2
+//! host.rs     meminfo, stat, pressure, pids
+//! disk.rs     how full the disks are
+//! cgroup.rs   memory, processor time and kills of one container, cgroup v1 and v2
 //! rate.rs     a counter between two looks
 //! slice.rs    all containers together
 //! trigger.rs  the kernel's word that tasks stood still
@@ -31,6 +32,7 @@
 //! [`Unread`]: crate::control::message::Unread
 
 mod cgroup;
+mod disk;
 mod file;
 mod host;
 mod rate;
@@ -40,9 +42,13 @@ mod slice;
 mod trigger;
 
 #[cfg(test)]
+mod kills_tests;
+#[cfg(test)]
 mod live;
 #[cfg(test)]
 mod slice_tests;
+#[cfg(test)]
+mod space_tests;
 #[cfg(test)]
 mod tests;
 
@@ -54,10 +60,11 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
-use crate::control::message::{InstanceId, Sample};
+use crate::control::message::{InstanceId, InstanceUse, Sample};
 use crate::quantity::Instant;
 
 use cgroup::Cgroup;
+use disk::Folder;
 use file::Page;
 use host::Host;
 use root::Place;
@@ -70,6 +77,8 @@ pub struct Measure {
     page: Page,
     host: Host,
     slice: Slice,
+    engine_folder: Folder,
+    state_folder: Folder,
     instances: BTreeMap<InstanceId, (Place, Cgroup)>,
 }
 
@@ -119,15 +128,27 @@ impl Measure {
         Measure {
             host: Host::new(&root),
             slice: Slice::new(&root),
+            engine_folder: Folder::default(),
+            state_folder: Folder::default(),
             root,
             page: Page::new(),
             instances: BTreeMap::new(),
         }
     }
 
+    /// Looks from the next sample on how full the disk of the engine's files is.
+    pub fn engine_is_at(&mut self, folder: PathBuf) {
+        self.engine_folder.is_at(folder);
+    }
+
+    /// The same of our own state.
+    pub fn state_is_at(&mut self, folder: PathBuf) {
+        self.state_folder.is_at(folder);
+    }
+
     /// Measures this instance from the next sample on; `pid` is its container's first process.
     ///
-    /// An instance that was followed already is found anew, and its rates begin again. Costs three open
+    /// An instance that was followed already is found anew, and its rates begin again. Costs four or five open
     /// files an instance until it is forgotten.
     ///
     /// # Errors
@@ -151,6 +172,12 @@ impl Measure {
         slice::reclaim_file(place).map(Reclaim::new)
     }
 
+    /// Looks at one instance alone; `None` where it is not followed. Its rate is then that since this look, or the one before.
+    pub fn look_at(&mut self, instance: InstanceId, now: Instant) -> Option<InstanceUse> {
+        let (_, cgroup) = self.instances.get_mut(&instance)?;
+        Some(cgroup.read(now, &mut self.page))
+    }
+
     /// Which instances are measured.
     pub fn followed(&self) -> impl Iterator<Item = InstanceId> {
         self.instances.keys().copied()
@@ -166,9 +193,22 @@ impl Measure {
         let slice = self.slice.memory(&mut self.page);
         let slice_stalled = self.slice.stalled(&mut self.page);
         let reclaims = self.slice.reclaims();
+        let pids = self.host.pids(self.slice.pids(&mut self.page), &mut self.page);
+        let (engine_disk, state_disk) = (self.engine_folder.disk(), self.state_folder.disk());
         let cpu = self.host.cpu(&mut self.page);
         let pressure = self.host.pressure(&mut self.page);
         let memory = self.host.memory(&mut self.page);
-        Sample { memory, cpu, pressure, slice, slice_stalled, reclaims, instances }
+        Sample {
+            memory,
+            cpu,
+            pressure,
+            slice,
+            slice_stalled,
+            pids,
+            engine_disk,
+            state_disk,
+            reclaims,
+            instances,
+        }
     }
 }

@@ -24,6 +24,7 @@ pub(super) struct Slice {
     /// `None` until it was found, and again after it failed.
     open: Option<Open>,
     pressure: Option<Standing>,
+    pids: Option<Standing>,
 }
 
 #[derive(Debug)]
@@ -36,7 +37,9 @@ impl Slice {
     pub(super) fn new(root: &Root) -> Slice {
         let pressure = root.slice_pressure().map(|dir| Standing::new(&dir, "memory.pressure", TEXT_MAX));
         let place = root.slice().map_err(|why| unread("the slice of all containers", why));
-        Slice { place, open: None, pressure }
+        let dir = root.slice_limits().ok().and_then(|limits| Some(limits.pids.ok()?.parent()?.to_owned()));
+        let pids = dir.map(|dir| Standing::new(&dir, "pids.current", TEXT_MAX));
+        Slice { place, open: None, pressure, pids }
     }
 
     pub(super) fn memory(&mut self, page: &mut Page) -> Read<SliceMemory> {
@@ -62,6 +65,12 @@ impl Slice {
             Some(pressure) => pressure.read(page, |text| stalled(text, "full ")),
             None => Err(unread("memory.pressure", "the host has none of a cgroup")),
         }
+    }
+
+    /// How many processes and threads it has; none where that cannot be told, so that they count as others' beside what is promised.
+    pub(super) fn pids(&mut self, page: &mut Page) -> u64 {
+        let number = |text: &str| text.trim_end().parse().map_err(|_| "it is no number");
+        self.pids.as_mut().and_then(|pids| pids.read(page, number).ok()).unwrap_or(0)
     }
 
     /// Whether the kernel would take memory back from one of its containers.

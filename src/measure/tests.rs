@@ -8,15 +8,15 @@ use cgroups_rs::fs::memory::MemController;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 
-use crate::control::message::{HostCpu, HostMemory, InstanceUse, Pressure, Read, Unread};
+use crate::control::message::{HostCpu, HostMemory, InstanceUse, Kills, Pressure, Read, Unread};
 use crate::quantity::{Bytes, MilliCpu, Permille};
 
 use super::*;
 
 const FIRST: Instant = Instant::from_nanos(10_000_000_000);
-const SECOND: Instant = Instant::from_nanos(11_000_000_000);
-const INSTANCE: InstanceId = InstanceId { run: 7, count: 1 };
-const OTHER: InstanceId = InstanceId { run: 7, count: 2 };
+pub(super) const SECOND: Instant = Instant::from_nanos(11_000_000_000);
+pub(super) const INSTANCE: InstanceId = InstanceId { run: 7, count: 1 };
+pub(super) const OTHER: InstanceId = InstanceId { run: 7, count: 2 };
 
 #[test]
 fn the_host_in_exact_numbers() {
@@ -68,14 +68,16 @@ fn an_instance_in_exact_numbers() {
         let first = measure.sample(FIRST);
         let memory = Ok(Bytes::new(memory));
         let cpu = no("first look: no rate yet");
-        assert_eq!(first.instances[&INSTANCE], InstanceUse { memory: memory.clone(), cpu });
+        let kills = Ok(Kills::default());
+        let expected = InstanceUse { memory: memory.clone(), cpu, kills: kills.clone() };
+        assert_eq!(first.instances[&INSTANCE], expected);
 
         let (name, from, to) = edits;
         stage.edit(&version.file(name), |text| text.replace(from, to));
         measure.forget(OTHER);
         let second = measure.sample(SECOND);
         assert_eq!(second.instances.len(), 1);
-        assert_eq!(second.instances[&INSTANCE], InstanceUse { memory, cpu: Ok(MilliCpu::new(750)) });
+        assert_eq!(second.instances[&INSTANCE], InstanceUse { memory, cpu: Ok(MilliCpu::new(750)), kills });
 
         measure.follow(INSTANCE, version.pid()).unwrap();
         let anew = measure.sample(SECOND);
@@ -168,7 +170,7 @@ fn odd_instance_files() {
 
 #[test]
 fn missing_and_unreadable_instance_files() {
-    use Figure::{Cpu, Memory};
+    use Figure::{Cpu, Kills, Memory};
     use Version::{One, Two};
     for (version, figure, name) in [
         (Two, Memory, "memory.current"),
@@ -176,6 +178,8 @@ fn missing_and_unreadable_instance_files() {
         (Two, Cpu, "cpu.stat"),
         (One, Memory, "memory.stat"),
         (One, Cpu, "cpuacct.usage"),
+        (Two, Kills, "memory.events"),
+        (One, Kills, "memory.oom_control"),
     ] {
         let stage = Stage::new(version);
         let path = stage.path(&version.file(name));
@@ -393,7 +397,10 @@ fn reasons(sample: &Sample) -> Vec<String> {
         read.as_ref().err().map(|Unread(why)| why.clone())
     }
     let host = [of(&sample.memory), of(&sample.cpu), of(&sample.pressure)];
-    let instances = sample.instances.values().flat_map(|instance| [of(&instance.memory), of(&instance.cpu)]);
+    let instances = sample
+        .instances
+        .values()
+        .flat_map(|instance| [of(&instance.memory), of(&instance.cpu), of(&instance.kills)]);
     host.into_iter().chain(instances).flatten().collect()
 }
 
@@ -402,19 +409,20 @@ fn no<T>(why: &str) -> Read<T> {
 }
 
 #[derive(Clone, Copy)]
-enum Version {
+pub(super) enum Version {
     One,
     Two,
 }
 
 #[derive(Clone, Copy)]
-enum Figure {
+pub(super) enum Figure {
     Memory,
     Cpu,
+    Kills,
 }
 
 impl Version {
-    fn pid(self) -> u32 {
+    pub(super) fn pid(self) -> u32 {
         match self {
             Version::One => 4242,
             Version::Two => 4343,
@@ -423,13 +431,20 @@ impl Version {
 
     fn names(self) -> &'static [&'static str] {
         match self {
-            Version::One => &["memory.stat", "memory.kmem.usage_in_bytes", "cpuacct.usage"],
-            Version::Two => &["memory.stat", "memory.current", "cpu.stat"],
+            Version::One => &[
+                "memory.stat",
+                "memory.kmem.usage_in_bytes",
+                "memory.oom_control",
+                "memory.max_usage_in_bytes",
+                "memory.limit_in_bytes",
+                "cpuacct.usage",
+            ],
+            Version::Two => &["memory.stat", "memory.current", "memory.events", "cpu.stat"],
         }
     }
 
     /// Where the container of the copies has this file.
-    fn file(self, name: &str) -> String {
+    pub(super) fn file(self, name: &str) -> String {
         const ID: &str = "4b0f0a3f7c1d5e8a9b2c6d4e1f3a5b7c9d0e2f4a6b8c1d3e5f7a9b0c2d4e6f81";
         match self {
             Version::One => format!("cgroup-v1/{}/docker/{ID}/{name}", name.split('.').next().unwrap()),
@@ -439,13 +454,13 @@ impl Version {
 }
 
 /// A copy of the kernel files that a test may spoil.
-struct Stage {
+pub(super) struct Stage {
     version: Version,
     dir: tempfile::TempDir,
 }
 
 impl Stage {
-    fn new(version: Version) -> Stage {
+    pub(super) fn new(version: Version) -> Stage {
         let stage = Stage { version, dir: tempfile::tempdir().unwrap() };
         copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/fixtures"), stage.dir.path());
         stage
@@ -455,7 +470,7 @@ impl Stage {
         self.dir.path().join(name)
     }
 
-    fn measure(&self) -> Measure {
+    pub(super) fn measure(&self) -> Measure {
         let proc = self.path("proc");
         Measure::new(match self.version {
             Version::One => Root::legacy(proc, &self.path("cgroup-v1")),
@@ -463,7 +478,7 @@ impl Stage {
         })
     }
 
-    fn write(&self, name: &str, text: &str) {
+    pub(super) fn write(&self, name: &str, text: &str) {
         fs::write(self.path(name), text).unwrap();
     }
 
@@ -475,23 +490,28 @@ impl Stage {
     }
 
     /// This figure of the instance is unread for this reason, and all the others are read.
-    fn check_instance(&self, version: Version, figure: Figure, why: &str) {
+    pub(super) fn check_instance(&self, version: Version, figure: Figure, why: &str) {
         let mut measure = self.measure();
         measure.follow(INSTANCE, version.pid()).unwrap();
         let first = measure.sample(FIRST);
         let second = measure.sample(SECOND);
         assert!(first.memory.is_ok() && first.pressure.is_ok(), "{why}: the host");
-        let InstanceUse { memory, cpu } = second.instances[&INSTANCE].clone();
-        match figure {
+        let InstanceUse { memory, cpu, kills } = second.instances[&INSTANCE].clone();
+        let others = match figure {
             Figure::Memory => {
                 assert_eq!(memory, no(why));
-                assert_eq!(cpu, Ok(MilliCpu::new(0)), "{why}: the other figure");
+                [cpu.is_ok(), kills.is_ok()]
             }
             Figure::Cpu => {
                 assert_eq!(cpu, no(why));
-                assert!(memory.is_ok(), "{why}: the other figure");
+                [memory.is_ok(), kills.is_ok()]
             }
-        }
+            Figure::Kills => {
+                assert_eq!(kills, no(why));
+                [memory.is_ok(), cpu.is_ok()]
+            }
+        };
+        assert_eq!(others, [true; 2], "{why}: the other figures");
     }
 
     /// The host's figure from this file is unread for this reason, and all the others are read.

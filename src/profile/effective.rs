@@ -42,7 +42,7 @@ impl fmt::Display for Origin {
 /// One value of a profile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Setting {
-    /// The table it belongs to: `host`, `class.NAME`, `tenant.NAME`, `pool.NAME`.
+    /// The table it belongs to: `host`, `class.NAME`, `provider.NAME`, `tenant.NAME`, `pool.NAME`.
     pub table: String,
     /// Its key in that table, dotted where it is in a table of its own: `warm.min`.
     pub key: String,
@@ -60,7 +60,7 @@ impl Setting {
 /// A difference between two profiles.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Change {
-    /// The dotted path of a key, or of a class, pool or tenant that is in only one of them.
+    /// The dotted path of a key, or of a class, pool, provider or tenant that is in only one of them.
     pub key: String,
     /// What it was, as TOML; `None` where there was nothing.
     pub from: Option<String>,
@@ -138,7 +138,9 @@ impl HostProfile {
         list.add("name", host.name.as_deref().map(text));
         list.add("reserve.memory", Some(amount(host.reserve_memory)));
         list.add("reserve.cpu", Some(text(&host.reserve_cpu.to_string())));
+        list.add("reserve.pids", Some(text(&host.reserve_pids.to_string())));
         list.add("floor", Some(amount(host.floor)));
+        list.add("disk_floor", Some(amount(host.disk_floor)));
         list.add("cpu_overcommit", Some(text(&host.cpu_overcommit.to_string())));
         list.add("max_starts", Some(host.max_starts.to_string()));
         for (name, class) in &self.classes {
@@ -149,9 +151,17 @@ impl HostProfile {
             list.add("max_queued", Some(class.max_queued.to_string()));
             list.add("refuse_early", Some(class.refuse_early.to_string()));
         }
+        for (name, provider) in &self.providers {
+            list.table = format!("provider.{name}");
+            list.add("rate", Some(text(&provider.rate.to_string())));
+            list.add("burst", Some(provider.burst.to_string()));
+            list.add("max_waiting", Some(provider.max_waiting.to_string()));
+            list.add("max_wait", Some(text(&spell_time(provider.max_wait))));
+        }
         for (name, limits) in &self.tenants {
             list.table = format!("tenant.{}", spell_key(name));
             list.add("max_leases", limits.max_leases.map(|most| most.to_string()));
+            list.add("max_holds", limits.max_holds.map(|most| most.to_string()));
         }
         for (name, pool) in &self.pools {
             list.table = format!("pool.{name}");
@@ -184,6 +194,7 @@ impl List {
         self.add("memory_max", Some(size(template.memory_max)));
         self.add("memory_expect", Some(size(pool.memory_expect)));
         self.add("cpus", Some(text(&template.cpus.to_string())));
+        self.add("cpus_expect", Some(text(&pool.cpus_expect.to_string())));
         self.add("pids", Some(template.pids.to_string()));
         self.add("nofile", Some(template.nofile.to_string()));
         self.add("shm", Some(size(template.shm)));
@@ -205,14 +216,21 @@ impl List {
         self.add("warm.max_age", Some(text(&spell_time(warm.max_age))));
         self.add("warm.keep", Some(text(&spell_time(warm.keep))));
         self.add("max_instances", Some(pool.max_instances.to_string()));
+        let budget = pool.max_instance_hours;
+        self.add("max_instance_hours.hours", budget.map(|budget| budget.hours.to_string()));
+        self.add("max_instance_hours.per", budget.map(|budget| text(&spell_time(budget.per))));
         self.add("start_timeout", Some(text(&spell_time(deadlines.start_timeout))));
         self.add("first_use_timeout", Some(text(&spell_time(deadlines.first_use_timeout))));
         self.add("idle_timeout", Some(text(&spell_time(deadlines.idle_timeout))));
         self.add("max_runtime", Some(text(&spell_time(deadlines.max_runtime))));
         self.add("expect_runtime", Some(text(&spell_time(pool.expect_runtime))));
+        self.add("hold.timeout", Some(text(&spell_time(pool.holds.timeout))));
+        self.add("hold.longest", Some(text(&spell_time(pool.holds.longest))));
+        self.add("max_holds", Some(pool.holds.most.to_string()));
         self.add("stop_timeout", Some(text(&spell_time(deadlines.stop_timeout))));
         self.add("target_utilization", Some(text(&pool.target_utilization.to_string())));
         self.add("miss_target", Some(text(&pool.miss_target.to_string())));
+        self.add("provider", pool.provider.as_ref().map(|name| text(name.as_str())));
         self.add("journal_output", Some(pool.journal_output.to_string()));
         self.add("on_pressure", Some(text(pool.on_pressure.as_str())));
         match &pool.without_telemetry {
@@ -233,7 +251,7 @@ impl List {
     }
 }
 
-/// What is different in `new`. A pool, class or tenant that is in only one of them is one change; the environment of
+/// What is different in `new`. A pool, class, provider or tenant that is in only one of them is one change; the environment of
 /// instances may hold secrets, so of it only the names are told.
 pub fn changes(old: &HostProfile, new: &HostProfile) -> Vec<Change> {
     let (before, after) = (by_path(old), by_path(new));
@@ -272,21 +290,23 @@ fn has(profile: &HostProfile, table: &str) -> bool {
     match table.split_once('.') {
         Some(("pool", name)) => profile.pools.contains_key(name),
         Some(("class", name)) => profile.classes.contains_key(name),
+        Some(("provider", name)) => profile.providers.contains_key(name),
         Some(("tenant", name)) => profile.tenants.keys().any(|its| spell_key(its) == name),
         Some(_) | None => true,
     }
 }
 
-/// A pool, class or tenant in a few words.
+/// A pool, class, provider or tenant in a few words.
 fn summary(profile: &HostProfile, table: &str) -> String {
     match table.split_once('.') {
         Some(("pool", name)) => {
             let pool = &profile.pools[name];
             format!("{} {}", pool.kind, pool.template.image)
         }
+        Some(("provider", name)) => format!("rate {}", profile.providers[name].rate),
         Some(("class", name)) => format!("max_wait {}", spell_time(profile.classes[name].max_wait)),
         Some(_) => "limits".into(),
-        None => unreachable!("only pools, classes and tenants come and go"),
+        None => unreachable!("only tables with a name of their own come and go"),
     }
 }
 

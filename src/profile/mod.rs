@@ -30,7 +30,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::quantity::{Bytes, MilliCpu, Permille};
+use crate::quantity::{Bytes, MilliCpu, Permille, Rate};
 
 /// A name of something in the profile; cheap to copy around.
 macro_rules! name {
@@ -74,6 +74,11 @@ name! {
     ClassName
 }
 
+name! {
+    /// A provider's name: `[provider.NAME]`, spelled like a pool's.
+    ProviderName
+}
+
 /// One host, as its operator described it and `check` approved it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
@@ -84,6 +89,8 @@ pub struct HostProfile {
     pub classes: BTreeMap<ClassName, Class>,
     /// What can be lent; at least one.
     pub pools: BTreeMap<PoolName, Pool>,
+    /// External services with a rate of their own.
+    pub providers: BTreeMap<ProviderName, Provider>,
     /// Limits of tenants, by the tenant's name; `*` stands for all that have none of their own.
     pub tenants: BTreeMap<String, TenantLimits>,
 }
@@ -101,6 +108,22 @@ impl HostProfile {
 pub struct TenantLimits {
     /// Leases at once over all pools, waiting ones included; `None` means as many as it likes.
     pub max_leases: Option<u32>,
+    /// Of them that may wait for a person; `None` means as many as their pools allow.
+    pub max_holds: Option<u32>,
+}
+
+/// An external service with a rate of its own, which the leases of this host share: `[provider.NAME]`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Provider {
+    /// How many calls it takes in which time.
+    pub rate: Rate,
+    /// How many of them may come together after a pause; at least 1.
+    pub burst: u32,
+    /// How many permits may be waited for at once; each holds up an instance.
+    pub max_waiting: u32,
+    /// The longest that one may be waited for, and the wait of a caller that does not say.
+    pub max_wait: Duration,
 }
 
 /// What concerns the host as a whole: `[host]`.
@@ -113,30 +136,39 @@ pub struct Host {
     pub reserve_memory: Amount,
     /// Cores that never belong to containers.
     pub reserve_cpu: MilliCpu,
+    /// The share of the tasks that the kernel can have that never belongs to containers.
+    pub reserve_pids: Permille,
     /// MemAvailable that must remain whatever was promised.
     pub floor: Amount,
-    /// How far the sum of the instances' `cpus` may exceed the cores that are not reserved.
+    /// What must be free on the disks of the engine and of our own state for anything to be started.
+    pub disk_floor: Amount,
+    /// How far the sum of the instances' `cpus_expect` may exceed the cores that are not reserved.
     pub cpu_overcommit: Permille,
     /// Cold starts that may be under way at once, over all pools; at least 1.
     pub max_starts: u32,
 }
 
-/// An amount of memory, given outright or as a share of the host's total.
+/// An amount of memory or of a disk, given outright or as a share of the whole.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Amount {
     /// Outright.
     Bytes(Bytes),
-    /// A share of the host's total memory.
+    /// A share of the whole.
     Share(Permille),
 }
 
 impl Amount {
-    /// What it comes to on a host with this much memory.
+    /// What it comes to where the whole is this much.
     pub fn of(self, total: Bytes) -> Bytes {
         match self {
             Amount::Bytes(bytes) => bytes,
             Amount::Share(share) => share.of(total),
         }
+    }
+
+    /// Whether it is nothing, whatever the whole is.
+    pub fn is_nothing(self) -> bool {
+        self == Amount::Bytes(Bytes::ZERO) || self == Amount::Share(Permille::new(0))
     }
 }
 
@@ -194,6 +226,8 @@ pub struct Pool {
     pub template: Template,
     /// What one instance is expected to need at its peak, until lives have been measured.
     pub memory_expect: Bytes,
+    /// Processor time per time that one instance is expected to use; what is measured counts where it is more.
+    pub cpus_expect: MilliCpu,
     /// How long a lease is expected to run, until some have ended.
     pub expect_runtime: Duration,
     /// How busy its slots may be on average, for those that wait to find one.
@@ -204,6 +238,8 @@ pub struct Pool {
     pub warm: Warm,
     /// The operator's ceiling on instances in any state.
     pub max_instances: u32,
+    /// The operator's ceiling on how long they may be there together; `None` means as long as they like.
+    pub max_instance_hours: Option<InstanceHours>,
     /// The deadlines of its instances and leases.
     pub deadlines: Deadlines,
     /// Whether what its instances write goes to the journal, too.
@@ -214,6 +250,10 @@ pub struct Pool {
     pub without_telemetry: WithoutTelemetry,
     /// What each class of the host has of its slots.
     pub classes: BTreeMap<ClassName, PoolClass>,
+    /// How its leases may wait for a person.
+    pub holds: Holds,
+    /// The provider that its leases need to get on.
+    pub provider: Option<ProviderName>,
 }
 
 impl Pool {
@@ -233,6 +273,28 @@ impl Pool {
     }
 }
 
+/// How leases of a pool may wait for a person: `hold = { timeout, longest }` and `max_holds`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Holds {
+    /// How long a hold lasts whose caller does not say.
+    pub timeout: Duration,
+    /// The longest that one may last.
+    pub longest: Duration,
+    /// How many of its leases may be held at once.
+    pub most: u32,
+}
+
+impl Holds {
+    /// What holds for a pool of so many slots where nothing is written.
+    pub const fn of_slots(slots: u32) -> Holds {
+        // Half of the slots go on working whatever waits.
+        let most = if slots < 2 { 1 } else { slots / 2 };
+        // Somebody is called and comes; within an hour, or not any more today.
+        Holds { timeout: Duration::from_secs(600), longest: Duration::from_secs(3600), most }
+    }
+}
+
 /// What one class has of a pool's slots: `class.NAME = { share, hold_back }` of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[non_exhaustive]
@@ -246,6 +308,15 @@ pub struct PoolClass {
     pub guaranteed: u32,
     /// How often it has its turn beside others, where they take turns; in thousandths.
     pub weight: u32,
+}
+
+/// A budget of time: `max_instance_hours = { hours, per }` of a pool.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct InstanceHours {
+    /// Hours that instances may be there, added up over all of them...
+    pub hours: u32,
+    /// ...within this time.
+    pub per: Duration,
 }
 
 /// What becomes of a pool's leases when the host is short of memory.

@@ -8,9 +8,10 @@ use super::visitors::Visit;
 use super::{Happening, World};
 use crate::control::message::End;
 use crate::control::message::{
-    Acquire, Call, CallId, Input, LeaseId, LeaseState, LeaseView, Refusal, Reply, TaskId, Tenant, WaitFor,
+    Acquire, Call, CallId, HoldFor, Input, LeaseId, LeaseState, LeaseView, Refusal, Reply, TaskId, Tenant,
+    WaitFor,
 };
-use crate::profile::{ClassName, PoolName};
+use crate::profile::{ClassName, PoolName, ProviderName};
 use crate::quantity::Instant;
 
 /// One who asks for an instance, and comes back a few times.
@@ -57,6 +58,11 @@ pub(super) enum Act {
     Use,
     MovesBytes,
     Renew,
+    /// Asks for a permit to call the provider.
+    Permit,
+    /// Lets its lease wait for a person.
+    Hold,
+    Resume,
     Release,
     Cancel,
     Overrun,
@@ -141,6 +147,18 @@ impl World {
                 let by = Duration::from_secs(self.rng.u64(0..90));
                 self.ask(Call::Renew(lease, by), Asked::Other);
             }
+            Act::Permit => {
+                let wait = self.rng.bool().then(|| Duration::from_secs(self.rng.u64(0..20)));
+                let call = self.ask(Call::Permit(lease, ProviderName::new("models"), wait), Asked::Other);
+                if self.one_in(self.faults().hang_up) {
+                    self.act_within(number, Act::HangUp(call), 0..4000);
+                }
+            }
+            Act::Hold => {
+                let lasting = self.rng.bool().then(|| Duration::from_secs(self.rng.u64(0..60)));
+                self.ask(Call::Hold(lease, HoldFor { reason: "log in".into(), lasting }), Asked::Other);
+            }
+            Act::Resume => drop(self.ask(Call::Resume(lease), Asked::Other)),
             Act::Release => drop(self.ask(Call::Release(lease), Asked::Other)),
             Act::Cancel => drop(self.ask(Call::Cancel(lease), Asked::Other)),
             Act::Overrun => drop(self.ask(Call::Overran(lease), Asked::Other)),
@@ -209,6 +227,16 @@ impl World {
                     self.soon(*wait, Happening::Act(number, Act::Ask));
                 }
             }
+            (Asked::Other, Reply::Permit(permit)) => {
+                self.report.count("permits");
+                if !permit.waited.is_zero() {
+                    self.report.count("permits waited for");
+                }
+                if self.one_in(self.faults().throttles) {
+                    let pause = self.rng.bool().then(|| Duration::from_secs(self.rng.u64(0..30)));
+                    self.ask(Call::Throttled(permit.provider.clone(), pause), Asked::Other);
+                }
+            }
             (Asked::Acquire(_) | Asked::Watch(_) | Asked::Other, _) => {}
         }
     }
@@ -268,6 +296,15 @@ impl World {
         if self.rng.u32(0..4) == 0 {
             self.act_within(number, Act::Watch, 1..work);
         }
+        for _ in 0..self.rng.u32(0..8).saturating_sub(3) {
+            self.act_within(number, Act::Permit, 1..work);
+        }
+        for _ in 0..self.rng.u32(0..8).saturating_sub(5) {
+            self.act_within(number, Act::Hold, 1..work);
+            if self.rng.bool() {
+                self.act_within(number, Act::Resume, 1..work);
+            }
+        }
         match self.rng.u32(0..12) {
             0 => self.act_within(number, Act::Cancel, 1..work),
             1 => self.act_within(number, Act::Overrun, 1..work),
@@ -287,8 +324,9 @@ impl World {
             1 => Call::Release(lease),
             2..=5 => Call::Host,
             6..=9 => Call::Leases,
-            10..=18 => Call::Get { lease, until: None },
-            19..=20 => Call::ExplainLease(lease),
+            10..=17 => Call::Get { lease, until: None },
+            18..=19 => Call::ExplainLease(lease),
+            20 => Call::Providers,
             _ => Call::Pools,
         };
         self.ask(call, Asked::Other);

@@ -10,9 +10,14 @@ use std::time::Duration;
 
 use super::machine::Modelled;
 use super::{Happening, World};
-use crate::control::message::{Exit, Input, InstanceId, Listing, News, Process, StartFailure};
+use crate::control::message::{
+    Exit, Input, InstanceId, InstanceUse, Kills, Listing, News, Process, StartFailure,
+};
 use crate::profile::{Pool, PoolName};
-use crate::quantity::{Bytes, Instant};
+use crate::quantity::{Bytes, Instant, MilliCpu};
+
+/// The exit code of what the kernel killed.
+const KILLED: i64 = 137;
 
 /// The engine with its containers.
 #[derive(Debug, Default)]
@@ -36,6 +41,8 @@ pub(super) struct Keep {
     /// What it holds, and to what it grows.
     pub(super) held: Bytes,
     pub(super) peak: Bytes,
+    /// What the kernel has done to it.
+    pub(super) kills: Kills,
     /// What the host of a workload knows of it beside.
     pub(super) modelled: Option<Modelled>,
 }
@@ -61,6 +68,11 @@ pub(super) enum Step {
     /// Its keeper gives up at the deadline.
     GivesUp,
     Dies(i64),
+    /// The kernel kills a process of it, for its own limit or one above; its first one, where that is said.
+    Killed {
+        own: bool,
+        first: bool,
+    },
     Vanishes,
     Stops,
     Probed,
@@ -93,6 +105,7 @@ impl Keep {
             mute,
             held: Bytes::mib(40),
             peak,
+            kills: Kills::default(),
             modelled: None,
         }
     }
@@ -247,7 +260,7 @@ impl World {
                 None
             }
             Step::Stops => there.then_some(step),
-            Step::Dies(_) | Step::Vanishes => Some(step),
+            Step::Dies(_) | Step::Killed { .. } | Step::Vanishes => Some(step),
             Step::Ready | Step::GivesUp | Step::Probed | Step::Adopts => None,
         }
     }
@@ -282,6 +295,7 @@ impl World {
             Step::Adopts => self.adopts(id),
             Step::Made(fate) => self.made(id, fate),
             Step::Begins(fate) => self.begins(id, &fate),
+            Step::Killed { own, first } => self.killed(id, own, first),
             Step::Ready | Step::GivesUp | Step::Dies(_) | Step::Vanishes | Step::Probed => {
                 self.runs_on(id, &step);
             }
@@ -346,8 +360,32 @@ impl World {
             let code = [0, 1, 137][self.rng.usize(0..3)];
             self.engine_soon(id, Step::Dies(code), 1600..most);
         }
+        if self.one_in(faults.killed) {
+            let step = Step::Killed { own: self.rng.bool(), first: self.rng.bool() };
+            self.engine_soon(id, step, 1600..60_000);
+        }
         if self.one_in(faults.vanishes) {
             self.engine_soon(id, Step::Vanishes, 50..60_000);
+        }
+    }
+
+    /// Its keeper looks at it at once when its first process has ended, or the engine tells of it.
+    fn killed(&mut self, id: InstanceId, own: bool, first: bool) {
+        let Some(keep) = self.engine.keeps.get_mut(&id).filter(|keep| keep.runs()) else { return };
+        keep.kills.processes += 1;
+        keep.kills.own_limit += u64::from(own);
+        let (memory, cpu, kills) = (Ok(keep.held), Ok(MilliCpu::new(0)), Ok(keep.kills));
+        if first {
+            keep.stage = Stage::Exited;
+        }
+        if self.engine.away && !first {
+            return;
+        }
+        self.word(Input::Looked(id, InstanceUse { memory, cpu, kills }));
+        if first && !self.engine.away {
+            // Said behind the look, whatever becomes of that one.
+            let exit = News::Exited(Exit { code: Some(KILLED) });
+            self.soon(Duration::from_millis(3), Happening::Word(Input::Instance(id, exit)));
         }
     }
 
@@ -377,7 +415,9 @@ impl World {
             }
             // A browser that falls silent does so after a while.
             Step::Probed => News::Probed(!keep.mute || self.rng.bool()),
-            Step::Made(_) | Step::Begins(_) | Step::Stops | Step::Adopts => unreachable!("handled before"),
+            Step::Made(_) | Step::Begins(_) | Step::Killed { .. } | Step::Stops | Step::Adopts => {
+                unreachable!("handled before")
+            }
         };
         // Events are the engine's to tell; probes and deadlines are the keeper's own.
         if heard || matches!(step, Step::Ready | Step::GivesUp | Step::Probed) {

@@ -12,22 +12,19 @@
 //! the controller asked for, or where the host has nothing left. A victim of the last two that was within what its
 //! pool expects is innocent.
 //!
-//! Deliberately absent: swap, page cache, and stalls for memory, which what cannot be reclaimed does not cause;
+//! Deliberately absent: tasks and disks, of which there are plenty; swap, page cache, and stalls for memory, which what cannot be reclaimed does not cause;
 //! callers whose work gets slower where processors are short.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::engine::{Keep, Step};
-use super::{Happening, World, unread};
+use super::{Happening, World, space, unread};
 use crate::control::message::{
     HostCpu, HostMemory, Input, InstanceId, InstanceUse, Pressure, Sample, SliceMemory,
 };
 use crate::profile::{Pool, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu, Permille};
-
-/// The exit code of what the kernel killed.
-const KILLED: i64 = 137;
 
 /// What the host knows of one instance.
 #[derive(Debug)]
@@ -40,8 +37,8 @@ pub(super) struct Modelled {
     pub(super) leak: Bytes,
     /// When it became ready.
     pub(super) ready_at: Option<Instant>,
-    /// Whether it was ever lent.
-    pub(super) lent: bool,
+    /// When it was lent, if it was.
+    pub(super) lent_at: Option<Instant>,
     /// The processors that it keeps busy.
     pub(super) cpu: MilliCpu,
     /// What its pool expects, and its limit.
@@ -82,7 +79,7 @@ impl World {
             step: Bytes::ZERO,
             leak: Bytes::ZERO,
             ready_at: None,
-            lent: false,
+            lent_at: None,
             cpu: spec.template.cpus,
             expect: spec.memory_expect,
             most: spec.template.memory_max,
@@ -110,7 +107,8 @@ impl World {
             let missed = unreadable > 0 && self.rng.u32(0..1000) < unreadable;
             let memory = if missed { Err(unread()) } else { Ok(keep.held) };
             let cpu = Ok(keep.modelled.as_ref().map_or(MilliCpu::new(0), |modelled| modelled.cpu));
-            instances.insert(*id, InstanceUse { memory, cpu });
+            let kills = Ok(keep.kills);
+            instances.insert(*id, InstanceUse { memory, cpu, kills });
         }
         let wanted = self.wanted_cpu();
         let busy = wanted.min(self.cores);
@@ -119,12 +117,16 @@ impl World {
         self.note_look(hard);
         let none = Permille::new(0);
         let cpu_some = Permille::new(u32::try_from(waits).unwrap_or(1000));
+        let space::Seen { pids, disks: [engine_disk, state_disk] } = self.see_space();
         let sample = Sample {
             memory: self.seen(memory),
             cpu: self.seen(HostCpu { cores: self.cores, busy }),
             pressure: self.seen(Pressure { memory_some: none, memory_full: none, cpu_some, io_some: none }),
             slice: self.seen(SliceMemory { hard }),
             slice_stalled: self.seen(none),
+            pids,
+            engine_disk,
+            state_disk,
             reclaims: self.reclaims,
             instances,
         };
@@ -181,12 +183,15 @@ impl World {
             Limit::Host => kills.host += 1,
         }
         kills.innocent += u64::from(innocent && limit != Limit::Own);
-        self.engine_step(id, Step::Dies(KILLED));
+        self.engine_step(id, Step::Killed { own: limit == Limit::Own, first: true });
     }
 
     /// Nothing moves for so long, and the clock goes on: what was to happen happens so much later.
     pub(super) fn sleep(&mut self, lasting: Duration) {
         self.now = self.now.after(lasting);
+        if let Some(play) = &mut self.play {
+            play.tally.bars.lack(self.now, lasting);
+        }
         let later = |((at, order), happening): ((Instant, u64), Box<Happening>)| {
             ((at.after(lasting), order), happening)
         };

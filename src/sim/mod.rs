@@ -21,6 +21,7 @@
 //!
 //! Not here: the daemon's loop and the engine's protocol, which are tested with a real engine.
 
+mod bars;
 mod callers;
 mod engine;
 mod judge;
@@ -31,12 +32,14 @@ mod outcome;
 mod play;
 pub mod plot;
 mod report;
+mod space;
 mod store;
 mod tally;
 mod visitors;
 mod words;
 pub mod workload;
 
+pub use self::bars::Bar;
 pub use self::options::{Faults, Options};
 pub use self::outcome::Outcome;
 pub use self::play::{Game, play};
@@ -142,6 +145,8 @@ struct World {
     blind: bool,
     /// What somebody else takes of the host's memory.
     hog: Bytes,
+    /// Tasks and disks.
+    space: space::Space,
     /// Nothing goes wrong any more.
     calm: bool,
     /// Nobody looks at the host any more.
@@ -170,6 +175,8 @@ enum Happening {
     Away(bool),
     Blind(bool),
     Hog(bool),
+    Crowd(bool),
+    Fills(bool),
     Drain(Scope),
     Undrain(Scope),
     /// The profile of this number holds from now on; the first is the run's own.
@@ -215,7 +222,9 @@ impl World {
         };
         let profiles = std::iter::once(&options.profile).chain(&options.others).map(read).collect();
         let Options { faults, memory, cores, arrivals, reclaims, checked, .. } = *options;
-        World { faults, arrivals, reclaims, checked, ..World::new(options.seed, profiles, (memory, cores)) }
+        let space = space::Space::just_for(options.seed, options.pids);
+        let world = World::new(options.seed, profiles, (memory, cores));
+        World { faults, arrivals, reclaims, checked, space, ..world }
     }
 
     /// A world in which nothing goes wrong and nobody comes. The first profile holds.
@@ -244,6 +253,7 @@ impl World {
             last_lease: 0,
             blind: false,
             hog: Bytes::ZERO,
+            space: space::Space::plenty(seed),
             calm: false,
             over: false,
             seen_pools: None,
@@ -282,6 +292,7 @@ impl World {
 
         self.calm = true;
         (self.engine.away, self.blind, self.hog, self.store.full) = (false, false, Bytes::ZERO, false);
+        self.space.calm();
         if self.down {
             self.go_on_until(self.now.after(PATIENCE), |world| !world.down)?;
         }
@@ -328,6 +339,7 @@ impl World {
         if hog {
             self.prepare_hogs(seconds);
         }
+        self.prepare_space(seconds);
         for _ in 0..seconds / 17 {
             let from = Instant::BOOT.after(Duration::from_secs(self.rng.u64(2..seconds)));
             let until = from.after(Duration::from_secs(self.rng.u64(1..25)));
@@ -461,6 +473,8 @@ impl World {
             Happening::Hog(hog) if trouble => {
                 self.hog = if hog { self.draw_hog() } else { Bytes::ZERO };
             }
+            Happening::Crowd(comes) if trouble => self.space.crowd(comes),
+            Happening::Fills(full) if trouble => self.space.fill(full),
             Happening::Drain(scope) if trouble => {
                 let window = Duration::from_secs(self.rng.u64(0..20));
                 self.ask(Call::Drain(scope, window), Asked::Other);
@@ -481,6 +495,8 @@ impl World {
             | Happening::Away(_)
             | Happening::Blind(_)
             | Happening::Hog(_)
+            | Happening::Crowd(_)
+            | Happening::Fills(_)
             | Happening::Drain(_)
             | Happening::Undrain(_)
             | Happening::Reload(_)

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::World;
+use super::bars::Bar;
 use super::tally::{OfClass, Series};
 use super::workload::in_float;
 use crate::quantity::Instant;
@@ -33,6 +34,8 @@ pub struct Outcome {
     pub kills: Kills,
     /// How often the stock that is wanted of a pool was another one than a second before.
     pub stock_changes: u64,
+    /// What no workload may exceed.
+    pub bars: Vec<Bar>,
     /// Words that the controller took.
     pub words: u64,
     /// All that the controller gave out, folded together.
@@ -49,6 +52,12 @@ pub struct Callers {
     pub came: u64,
     /// Those who hung up, or were refused and did not come back.
     pub left_with_nothing: u64,
+    /// How often each asked on average.
+    pub attempts: Option<f64>,
+    /// The longest time in which, at each look once a second, somebody had waited for longer than its class's `target_wait`.
+    pub late_longest_s: f64,
+    /// When that was last so, from the beginning.
+    pub late_last_s: Option<f64>,
 }
 
 /// Requests of one class, and how long those waited that were granted.
@@ -87,6 +96,10 @@ pub struct Instances {
     pub created: u64,
     /// Starts that failed.
     pub failed: u64,
+    /// How long nineteen of twenty starts took at most, from the order until ready.
+    pub start_p95_ms: Option<f64>,
+    /// The longest that one took.
+    pub start_max_ms: Option<f64>,
     /// Those that were never lent, by what ended them.
     pub unused: BTreeMap<String, u64>,
 }
@@ -122,7 +135,12 @@ pub struct Kills {
 }
 
 impl Outcome {
-    pub(super) fn of(world: &World, seed: u64) -> Outcome {
+    /// The bars that do not hold.
+    pub fn missed(&self) -> impl Iterator<Item = &Bar> {
+        self.bars.iter().filter(|bar| !bar.holds())
+    }
+
+    pub(super) fn of(world: &World, seed: u64, bars: Vec<Bar>) -> Outcome {
         let play = world.play.as_ref().expect("a workload was played");
         let tally = &play.tally;
         let count = |what| world.report.counts.get(what).copied().unwrap_or(0);
@@ -130,17 +148,26 @@ impl Outcome {
         let refusal = |((code, waited_for), many): (&(&str, Option<&str>), &u64)| {
             (waited_for.map_or_else(|| (*code).to_owned(), |limit| format!("{code}/{limit}")), *many)
         };
+        let requests = tally.classes.values().map(|class| class.requests).sum();
         let asked = tally.classes.iter().filter(|(_, class)| class.requests > 0);
         Outcome {
             seed,
             lasted_s: world.now.since(Instant::BOOT).as_secs_f64(),
-            callers: Callers { came: tally.callers(), left_with_nothing: tally.left },
+            callers: Callers {
+                came: tally.callers(),
+                left_with_nothing: tally.left,
+                attempts: (tally.callers() > 0).then(|| in_float(requests) / in_float(tally.callers())),
+                late_longest_s: in_float(tally.bars.late_longest.as_secs()),
+                late_last_s: tally.bars.late_last.map(|at| in_float(at.since(Instant::BOOT).as_secs())),
+            },
             classes: asked.map(|(name, class)| Class::of(name.as_str(), class)).collect(),
             refusals: tally.refusals.iter().map(refusal).collect(),
             ends: world.report.ends.iter().map(text).collect(),
             instances: Instances {
                 created: count("starts"),
                 failed: count("starts failed"),
+                start_p95_ms: tally.starts.quantile(950).map(in_millis),
+                start_max_ms: (tally.starts.many > 0).then(|| in_millis(tally.starts.longest)),
                 unused: tally.unused.iter().map(text).collect(),
             },
             memory: Memory {
@@ -158,6 +185,7 @@ impl Outcome {
                 innocent: tally.kills.innocent,
             },
             stock_changes: tally.stock_changes,
+            bars,
             words: world.report.steps,
             digest: format!("{:016x}", world.report.digest),
             series: tally.series.clone(),

@@ -59,7 +59,10 @@ pub fn play(game: &Game) -> Result<Outcome, Box<Broken>> {
         ..World::new(*seed, vec![profile], (machine.memory, machine.cores))
     };
     match world.catch(World::play_workload) {
-        Ok(()) => Ok(Outcome::of(&world, *seed)),
+        Ok(()) => {
+            let bars = world.bars();
+            Ok(Outcome::of(&world, *seed, bars))
+        }
         Err(what) => {
             let run = format!("seed {seed}, for {}", show_duration(*lasts));
             Err(Box::new(world.broken(what, run, "the same files with the same seed".to_owned())))

@@ -77,15 +77,22 @@ impl Report {
                 self.count("grants");
                 self.longest_wait = self.longest_wait.max(*waited);
             }
+            What::LeaseHeld(..) => self.count("holds"),
+            What::LeaseResumed(_) => self.count("resumed"),
+            What::HoldRefused(why) | What::PermitRefused(why) => self.limit(why),
+            What::ProviderThrottled(..) => self.count("throttled"),
+            What::ProviderBack(_) => self.count("providers back"),
             What::InstanceStartFailed(_) => self.count("starts failed"),
             What::InstanceStopping(why) => self.count(why.code()),
             What::InstanceStuck(..) => self.count("stops failed"),
+            What::OutOfMemory(_) => self.count("kills for want of memory"),
             What::DrainBegan(_) => self.count("drains"),
             What::ProfileReloaded(0) => self.count("reloads of nothing"),
             What::ProfileReloaded(_) => self.count("reloads"),
             What::PoolGone => self.count("pools gone"),
             What::EngineLost(_) => self.count("engine lost"),
             What::TelemetryLost(_) => self.count("telemetry lost"),
+            What::DiskLow(_) => self.count("disk low"),
             What::Pressure(_, now) => self.count(now.level.code()),
             What::ReliefEnds(victim, _) => self.count(victim.tier.code()),
             What::ReliefAsks(..) => self.count("asks"),
@@ -103,6 +110,7 @@ impl Report {
             | What::ReloadRefused(_)
             | What::EngineBack
             | What::TelemetryBack
+            | What::DiskRoom
             | What::CeilingsStand(_)
             | What::StoreBack
             | What::Recovered { .. } => {}

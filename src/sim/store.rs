@@ -186,6 +186,9 @@ impl World {
             self.report.count("leases kept");
         }
         self.judge.begin(self.now, &profile);
+        if let Some(play) = &mut self.play {
+            play.tally.bars.anew();
+        }
         self.hear(Input::Recovered(Box::new(recovered)))
     }
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use super::World;
+use super::{World, bars};
 use crate::control::message::{PoolView, StopReason, Why};
 use crate::profile::{ClassName, PoolName};
 use crate::quantity::{Bytes, Instant};
@@ -15,7 +15,7 @@ use crate::quantity::{Bytes, Instant};
 const POINTS: u32 = 720;
 
 /// A waiting request: when it was made, and by whom.
-type Waiting = (Instant, u32);
+pub(super) type Waiting = (Instant, u32);
 
 /// All counts of one run.
 #[derive(Debug)]
@@ -28,6 +28,8 @@ pub(super) struct Tally {
     pub(super) refusals: BTreeMap<(&'static str, Option<&'static str>), u64>,
     /// Instances that were never lent, by what ended them.
     pub(super) unused: BTreeMap<&'static str, u64>,
+    /// How long starts took, from the order until ready.
+    pub(super) starts: Waits,
     pub(super) kills: Kills,
     /// The most that all containers held, and were promised, and the least that the host had available.
     pub(super) held: Bytes,
@@ -37,6 +39,7 @@ pub(super) struct Tally {
     /// How often the stock of a pool was another one than a second before.
     pub(super) stock_changes: u64,
     pub(super) series: Series,
+    pub(super) bars: bars::Books,
 }
 
 /// The counts of one class.
@@ -106,6 +109,7 @@ impl Tally {
             left: 0,
             refusals: BTreeMap::new(),
             unused: BTreeMap::new(),
+            starts: Waits::default(),
             kills: Kills::default(),
             held: Bytes::ZERO,
             promised: Bytes::ZERO,
@@ -113,6 +117,7 @@ impl Tally {
             stocks: BTreeMap::new(),
             stock_changes: 0,
             series: Series { every, points },
+            bars: bars::Books::default(),
         }
     }
 
@@ -173,9 +178,12 @@ impl Tally {
 impl World {
     /// The host was looked at, and all containers held this.
     pub(super) fn note_look(&mut self, held: Bytes) {
-        let available = self.available();
+        let (available, down, now) = (self.available(), self.down, self.now);
         let tally = &mut self.play.as_mut().expect("a workload is played").tally;
         tally.held = tally.held.max(held);
+        if down {
+            tally.bars.lack(now, Duration::from_secs(1));
+        }
         tally.available = Some(tally.available.map_or(available, |least| least.min(available)));
         self.ask(crate::control::message::Call::Pools, super::callers::Asked::Other);
     }
@@ -183,6 +191,8 @@ impl World {
     /// The pools were looked at, as by an operator, once a second.
     pub(super) fn note_pools(&mut self, pools: &[PoolView]) {
         let held = self.held();
+        self.note_bars(pools);
+        let profile = self.profile.clone();
         let Some(play) = &mut self.play else { return };
         let (tally, now) = (&mut play.tally, self.now);
         let mut point = Point { held, limit: play.ceiling.unwrap_or_default(), ..Point::default() };
@@ -195,6 +205,9 @@ impl World {
         }
         let oldest = |class: &OfClass| class.waiting.first().map_or(Duration::ZERO, |(at, _)| now.since(*at));
         point.ages = tally.classes.iter().map(|(name, class)| (name.clone(), oldest(class))).collect();
+        let late = |(class, age): (&ClassName, &Duration)| *age > profile.classes[class].target_wait;
+        let late = point.ages.iter().any(late);
+        tally.bars.note_late(now, late);
         tally.promised = tally.promised.max(point.promised);
         let stretch = now.since(Instant::BOOT).as_nanos() / tally.series.every.as_nanos();
         if let Some(place) = usize::try_from(stretch).ok().and_then(|at| tally.series.points.get_mut(at)) {
@@ -221,7 +234,7 @@ impl Point {
 }
 
 impl Waits {
-    fn note(&mut self, wait: Duration) {
+    pub(super) fn note(&mut self, wait: Duration) {
         *self.by_length.entry(coarse(wait)).or_default() += 1;
         self.many += 1;
         self.longest = self.longest.max(wait);

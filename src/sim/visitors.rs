@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use super::callers::{Act, Asked, Caller};
+use super::tally::Waiting;
 use super::workload::Stream;
 use super::{Happening, World};
 use crate::control::message::{
@@ -77,6 +78,7 @@ impl World {
             let again = caller.tries > 1;
             let class = self.stream(visit).class.clone();
             self.tally().asked(&class, (now, number), again);
+            self.tally().bars.asked((now, number), (&request.pool, &class, &request.tenant));
         }
         let patience = self.stream(visit).gives_up;
         let call = self.ask(Call::Acquire(request), Asked::Acquire(number));
@@ -91,6 +93,7 @@ impl World {
         let class = self.stream(visit).class.clone();
         let asked_at = visit.asked_at.expect("who hangs up has asked");
         self.tally().gave_up(&class, (asked_at, number));
+        self.answered(visit, (asked_at, number));
         self.callers.remove(&number);
     }
 
@@ -122,10 +125,19 @@ impl World {
             modelled.cpu = cpu;
         }
         self.tally().served(&class, (asked_at, number), now, cold);
+        self.answered(visit, (asked_at, number));
         self.ask(Call::Use(lease), Asked::Other);
         let end = now.after(runs);
         let pause = self.pause(&pool, runs);
         self.soon(pause, Happening::Act(number, Act::WorksUntil(end)));
+    }
+
+    /// It waits no more.
+    fn answered(&mut self, visit: Visit, request: Waiting) {
+        let Stream { pool, class, .. } = self.stream(visit);
+        let guaranteed = self.profile.pools[pool].classes.get(class).map_or(0, |its| its.guaranteed);
+        let now = self.now;
+        self.tally().bars.answered(request, now, guaranteed);
     }
 
     /// It is still there, or done.
@@ -160,6 +172,7 @@ impl World {
         let again = retry_after.or(told).filter(|_| tries <= *retries);
         let class = class.clone();
         self.tally().refused(&class, (asked_at, number), why, again.is_none());
+        self.answered(visit, (asked_at, number));
         match again {
             Some(wait) => self.soon(wait, Happening::Act(number, Act::Ask)),
             None => drop(self.callers.remove(&number)),
@@ -171,12 +184,15 @@ impl World {
         let (Some(play), Some(id)) = (&mut self.play, event.instance) else { return };
         let keep = self.engine.keeps.get_mut(&id).and_then(|keep| keep.modelled.as_mut());
         let Some(modelled) = keep else { return };
+        if let What::InstanceWarm(took) = event.what {
+            play.tally.starts.note(took);
+        }
         if let What::LeaseGranted(_) = event.what {
-            modelled.lent = true;
+            modelled.lent_at = Some(self.now);
         }
         if let What::InstanceStopping(why) = event.what {
             (modelled.cpu, modelled.step, modelled.leak) = (MilliCpu::new(0), Bytes::ZERO, Bytes::ZERO);
-            if !modelled.lent && why != StopReason::StartFailed {
+            if modelled.lent_at.is_none() && why != StopReason::StartFailed {
                 play.tally.unused(why);
             }
         }

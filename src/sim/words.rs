@@ -4,9 +4,10 @@
 use std::time::Duration;
 
 use super::engine::Keep;
-use super::{Faults, Happening, OWN, SHOWN, Step, World, unread};
+use super::{Faults, Happening, OWN, SHOWN, Step, World, space, unread};
 use crate::control::message::{
-    Ceilings, Engine, HostCpu, HostMemory, Input, InstanceUse, Output, Pressure, Record, Sample, SliceMemory,
+    Ceilings, Engine, HostCpu, HostMemory, Input, InstanceRecordState, InstanceUse, Output, Pressure, Record,
+    Sample, SliceMemory, What,
 };
 use crate::profile::{Pool, PoolName};
 use crate::quantity::{Bytes, MilliCpu, Permille};
@@ -95,6 +96,9 @@ impl World {
         while let Some(output) = self.controller.poll_output() {
             self.report.output(self.now, &output);
             if self.checked {
+                if is_of_memory(&output) {
+                    self.judge.expect(self.controller.envelopes())?;
+                }
                 let judged = self.judge.see(&output);
                 self.steps.back_mut().expect("a step is being made").2.push(output.clone());
                 judged?;
@@ -168,10 +172,11 @@ impl World {
             used = used.saturating_add(held);
             hard = hard.saturating_add(held);
             let draw = self.rng.u32(0..1000);
+            let cpu = self.space.cpu();
             let memory = if draw < unreadable { Err(unread()) } else { Ok(held) };
             // Some are not looked for at all.
             if draw % 50 != 49 || unreadable == 0 {
-                instances.insert(*id, InstanceUse { memory, cpu: Ok(MilliCpu::new(100)) });
+                instances.insert(*id, InstanceUse { memory, cpu, kills: Ok(keep.kills) });
             }
         }
         let memory = HostMemory { total: self.memory, available: self.memory.saturating_sub(used) };
@@ -181,6 +186,7 @@ impl World {
         let stalled = Permille::new(if stalls { self.rng.u32(0..1000) } else { 0 });
         let cpu = Permille::new(if stalls { self.rng.u32(900..1000) } else { 0 });
         let blind_to_slice = self.blind || self.one_in(unreadable);
+        let space::Seen { pids, disks: [engine_disk, state_disk] } = self.see_space();
         let sample = Sample {
             memory: if self.blind { Err(unread()) } else { Ok(memory) },
             cpu: if self.blind {
@@ -191,6 +197,9 @@ impl World {
             pressure: Ok(Pressure { memory_some: none, memory_full: none, cpu_some: cpu, io_some: none }),
             slice: if blind_to_slice { Err(unread()) } else { Ok(SliceMemory { hard }) },
             slice_stalled: if blind_to_slice { Err(unread()) } else { Ok(stalled) },
+            pids,
+            engine_disk,
+            state_disk,
             reclaims: self.reclaims,
             instances,
         };
@@ -219,5 +228,21 @@ impl World {
         // An engine at work lets a listing wait: what it says is as old as the question.
         let slow = if self.rng.bool() { 0 } else { self.rng.u64(0..3000) };
         self.soon(Duration::from_millis(slow), Happening::Listed(listing));
+    }
+}
+
+/// Whether what instances are expected to need has decided this.
+fn is_of_memory(output: &Output) -> bool {
+    match output {
+        Output::Record(_, Record::Instance(record)) => record.state == InstanceRecordState::Starting,
+        Output::Tell(event) => matches!(event.what, What::ReliefEnds(..)),
+        Output::Record(..)
+        | Output::Start { .. }
+        | Output::Stop { .. }
+        | Output::Probe { .. }
+        | Output::Adopt { .. }
+        | Output::Reclaim(_)
+        | Output::Ceilings(_)
+        | Output::Reply(..) => false,
     }
 }

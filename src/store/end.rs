@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
 use crate::control::message::{
-    Cancelled, Deadline, End, Estimate, Exit, Failure, Interruption, Level, Shortage, Why,
+    Cancelled, Deadline, DiskOf, End, Estimate, Exit, Failure, Interruption, Level, OomLevel, Shortage, Why,
 };
+use crate::profile::ProviderName;
 use crate::quantity::{Bytes, Instant, MilliCpu, Permille};
 
 #[derive(Serialize, Deserialize)]
@@ -34,6 +35,15 @@ enum FailureText {
     Died(Exit),
     Vanished,
     Overran,
+    #[serde(with = "OomLevelText")]
+    OutOfMemory(OomLevel),
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "OomLevel", rename_all = "snake_case")]
+enum OomLevelText {
+    Own,
+    Above,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -55,6 +65,7 @@ enum DeadlineText {
     FirstUse,
     Idle,
     Runtime,
+    Hold,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -105,13 +116,63 @@ enum WhyText {
         #[serde(with = "cores")]
         have: MilliCpu,
     },
+    Pids {
+        need: u64,
+        have: u64,
+    },
+    Disk {
+        #[serde(with = "DiskOfText")]
+        of: DiskOf,
+        #[serde(with = "bytes")]
+        need: Bytes,
+        #[serde(with = "bytes")]
+        have: Bytes,
+    },
+    Inodes {
+        #[serde(with = "DiskOfText")]
+        of: DiskOf,
+        need: u64,
+        have: u64,
+    },
     MaxInstances {
         have: u32,
         limit: u32,
     },
+    InstanceHours {
+        used: Duration,
+        most: Duration,
+        per: Duration,
+        returns_in: Duration,
+    },
     TenantLimit {
         have: u32,
         limit: u32,
+    },
+    MaxHolds {
+        have: u32,
+        limit: u32,
+        #[serde(with = "instant")]
+        until: Instant,
+    },
+    TenantHolds {
+        have: u32,
+        limit: u32,
+        #[serde(with = "instant")]
+        until: Instant,
+    },
+    ProviderWaits {
+        #[serde(with = "provider")]
+        provider: ProviderName,
+        waiting: u32,
+        limit: u32,
+        #[serde(with = "instant")]
+        until: Instant,
+    },
+    ProviderSpent {
+        #[serde(with = "provider")]
+        provider: ProviderName,
+        #[serde(with = "instant")]
+        until: Instant,
     },
     HeldBack {
         have: u32,
@@ -156,6 +217,12 @@ enum WhyText {
         have: u32,
         limit: u32,
     },
+    StartPace {
+        have: u32,
+        limit: u32,
+        #[serde(with = "share")]
+        strain: Permille,
+    },
 }
 
 #[derive(Serialize, Deserialize)]
@@ -166,6 +233,13 @@ struct EstimateText {
     ends: u32,
     span: Duration,
     start: Duration,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "DiskOf", rename_all = "snake_case")]
+enum DiskOfText {
+    Engine,
+    State,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -216,6 +290,21 @@ mod share_if_known {
 
     pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Option<Permille>, D::Error> {
         Ok(Option::<u32>::deserialize(from)?.map(Permille::new))
+    }
+}
+
+/// A provider as its name.
+mod provider {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::ProviderName;
+
+    pub(super) fn serialize<S: Serializer>(name: &ProviderName, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(name.as_str())
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<ProviderName, D::Error> {
+        Ok(ProviderName::new(String::deserialize(from)?))
     }
 }
 

@@ -20,7 +20,7 @@ const BUSY: Duration = Duration::from_secs(1);
 /// Each makes the next version out of the one before; the file's `user_version` counts them. Only ever added to, also by
 /// an empty one where a row may have a new word in it (`end`): a program that does not know the word refuses the file
 /// instead of taking the row for damaged, and ending what it speaks of.
-pub(super) const MIGRATIONS: [&str; 4] = [
+pub(super) const MIGRATIONS: [&str; 5] = [
     "
     CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
     CREATE TABLE lease (
@@ -47,6 +47,7 @@ pub(super) const MIGRATIONS: [&str; 4] = [
         number INTEGER NOT NULL, boot TEXT NOT NULL, at_ns INTEGER NOT NULL, wall_ms INTEGER NOT NULL,
         version INTEGER NOT NULL, body TEXT NOT NULL);
 ",
+    "",
     "",
 ];
 

@@ -9,8 +9,9 @@ use serde::{Deserialize, Serialize};
 use super::clock::Moment;
 use super::end::EndText;
 use crate::control::message::{
-    DrainRecord, End, EnvelopeRecord, InstanceId, InstanceRecord, InstanceRecordState, LeaseId, LeaseRecord,
-    LeaseRecordState, LimitsRecord, Made, PeakWeight, Process, Scope, TaskId, TaskRecord, Tenant,
+    DrainRecord, End, EnvelopeRecord, Hold, InstanceId, InstanceRecord, InstanceRecordState, LeaseId,
+    LeaseRecord, LeaseRecordState, LimitsRecord, Made, PeakWeight, Process, Scope, TaskId, TaskRecord,
+    Tenant,
 };
 use crate::profile::{ClassName, Kind, OnPressure, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
@@ -45,6 +46,8 @@ pub(super) struct LeaseText {
     class: String,
     tenant: String,
     asked_ns: u64,
+    #[serde(default, skip_serializing_if = "is_none")]
+    oom_kills: u64,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     task: Option<TaskText>,
     first_use: Duration,
@@ -77,6 +80,8 @@ enum StateText {
         granted_ns: u64,
         used: bool,
         deadline_ns: u64,
+        #[serde(default)]
+        hold: Option<HoldText>,
     },
     Ended {
         #[serde(with = "EndText")]
@@ -84,6 +89,14 @@ enum StateText {
         at_ns: u64,
         granted_ns: Option<u64>,
     },
+}
+
+/// A lease that waits for a person.
+#[derive(Debug, Serialize, Deserialize)]
+struct HoldText {
+    since_ns: u64,
+    until_ns: u64,
+    reason: String,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -102,6 +115,8 @@ struct MadeText {
     memory_max: u64,
     memory_expect: u64,
     cpus_milli: u64,
+    #[serde(default)]
+    pids: u32,
     devtools: Option<u16>,
     stop_timeout: Duration,
     journal_output: bool,
@@ -130,6 +145,11 @@ pub(super) struct EnvelopeText {
     at_ns: u64,
     /// Tenant, bucket, and the weights of whole and of cut lives.
     weights: Vec<(Option<String>, u8, u64, u64)>,
+    /// Beginning and length.
+    #[serde(default)]
+    hours: Vec<(u64, Duration)>,
+    #[serde(default)]
+    hours_until_ns: u64,
 }
 
 /// The columns of a lease that are there for people, and for finding what must not be lent again.
@@ -145,8 +165,8 @@ pub(super) fn lease_columns(record: &LeaseRecord) -> LeaseColumns {
         LeaseRecordState::Queued { .. } => {
             LeaseColumns { state: "queued", reason: None, instance: None, ended: false }
         }
-        LeaseRecordState::Executing { instance, .. } => LeaseColumns {
-            state: "executing",
+        LeaseRecordState::Executing { instance, hold, .. } => LeaseColumns {
+            state: if hold.is_some() { "waiting_for_approval" } else { "executing" },
             reason: None,
             instance: Some(instance.to_string()),
             ended: false,
@@ -179,6 +199,11 @@ pub(super) fn read_scope(name: &str) -> Option<Scope> {
     }
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it over this way")]
+const fn is_none(count: &u64) -> bool {
+    *count == 0
+}
+
 fn kind_of(word: &str) -> Option<Kind> {
     [Kind::Browser, Kind::Sandbox].into_iter().find(|kind| kind.as_str() == word)
 }
@@ -198,12 +223,15 @@ impl LeaseText {
                 arrival: *arrival,
                 deadline_ns: deadline.as_nanos(),
             },
-            LeaseRecordState::Executing { instance, granted_at, used, deadline } => StateText::Executing {
-                instance: instance.to_string(),
-                granted_ns: granted_at.as_nanos(),
-                used: *used,
-                deadline_ns: deadline.as_nanos(),
-            },
+            LeaseRecordState::Executing { instance, granted_at, used, deadline, hold } => {
+                StateText::Executing {
+                    instance: instance.to_string(),
+                    granted_ns: granted_at.as_nanos(),
+                    used: *used,
+                    deadline_ns: deadline.as_nanos(),
+                    hold: hold.as_ref().map(HoldText::of),
+                }
+            }
             LeaseRecordState::Ended { end, at, granted_at } => StateText::Ended {
                 end: end.clone(),
                 at_ns: at.as_nanos(),
@@ -216,6 +244,7 @@ impl LeaseText {
             class: record.class.to_string(),
             tenant: record.tenant.to_string(),
             asked_ns: record.asked_at.as_nanos(),
+            oom_kills: record.oom_kills,
             task: record.task.as_deref().map(TaskText::of),
             first_use,
             idle,
@@ -232,12 +261,19 @@ impl LeaseText {
             StateText::Queued { promised_ns, arrival, deadline_ns } => {
                 LeaseRecordState::Queued { promised: time(promised_ns), arrival, deadline: time(deadline_ns) }
             }
-            StateText::Executing { instance, granted_ns, used, deadline_ns } => LeaseRecordState::Executing {
-                instance: instance.parse().ok()?,
-                granted_at: time(granted_ns),
-                used,
-                deadline: time(deadline_ns),
-            },
+            StateText::Executing { instance, granted_ns, used, deadline_ns, hold } => {
+                LeaseRecordState::Executing {
+                    instance: instance.parse().ok()?,
+                    granted_at: time(granted_ns),
+                    used,
+                    deadline: time(deadline_ns),
+                    hold: hold.map(|hold| Hold {
+                        since: time(hold.since_ns),
+                        until: time(hold.until_ns),
+                        reason: hold.reason.into(),
+                    }),
+                }
+            }
             StateText::Ended { end, at_ns, granted_ns } => {
                 LeaseRecordState::Ended { end, at: time(at_ns), granted_at: granted_ns.map(time) }
             }
@@ -250,6 +286,7 @@ impl LeaseText {
             class: ClassName::new(self.class),
             tenant: Tenant(self.tenant.into()),
             asked_at: time(self.asked_ns),
+            oom_kills: self.oom_kills,
             task: self.task.map(|task| Box::new(task.record(time))),
             limits: LimitsRecord {
                 first_use: self.first_use,
@@ -259,6 +296,13 @@ impl LeaseText {
             },
             state,
         })
+    }
+}
+
+impl HoldText {
+    fn of(hold: &Hold) -> HoldText {
+        let Hold { since, until, reason } = hold;
+        HoldText { since_ns: since.as_nanos(), until_ns: until.as_nanos(), reason: reason.to_string() }
     }
 }
 
@@ -333,6 +377,7 @@ impl MadeText {
             memory_max: made.memory_max.get(),
             memory_expect: made.memory_expect.get(),
             cpus_milli: made.cpus.get(),
+            pids: made.pids,
             devtools: made.devtools,
             stop_timeout: made.stop_timeout,
             journal_output: made.journal_output,
@@ -347,6 +392,7 @@ impl MadeText {
             memory_max: Bytes::new(self.memory_max),
             memory_expect: Bytes::new(self.memory_expect),
             cpus: MilliCpu::new(self.cpus_milli),
+            pids: self.pids,
             devtools: self.devtools,
             stop_timeout: self.stop_timeout,
             journal_output: self.journal_output,
@@ -380,10 +426,13 @@ impl EnvelopeText {
             lives: record.lives,
             at_ns: record.at.as_nanos(),
             weights: weights.collect(),
+            hours: record.hours.iter().map(|(at, used)| (at.as_nanos(), *used)).collect(),
+            hours_until_ns: record.hours_until.as_nanos(),
         }
     }
 
     pub(super) fn record(self, pool: &str, written: &Moment, now: &Moment) -> EnvelopeRecord {
+        let time = |nanos| written.carry(Instant::from_nanos(nanos), now);
         let weights = self.weights.into_iter().map(|(tenant, bucket, whole, cut)| {
             let tenant = tenant.map(|name| Tenant(name.into()));
             PeakWeight { tenant, bucket, whole, cut }
@@ -393,8 +442,10 @@ impl EnvelopeText {
             usual: Bytes::new(self.usual),
             former: Bytes::new(self.former),
             lives: self.lives,
-            at: written.carry(Instant::from_nanos(self.at_ns), now),
+            at: time(self.at_ns),
             weights: weights.collect(),
+            hours: self.hours.into_iter().map(|(at, used)| (time(at), used)).collect(),
+            hours_until: time(self.hours_until_ns),
         }
     }
 }

@@ -9,12 +9,12 @@ use tempfile::TempDir;
 use super::clock::Moment;
 use super::{Batch, Entry, Outcome, Store, StoreError, Writer};
 use crate::control::message::{
-    Cancelled, Deadline, DrainRecord, End, EnvelopeRecord, Estimate, Exit, Failure, InstanceId,
+    Cancelled, Deadline, DiskOf, DrainRecord, End, EnvelopeRecord, Estimate, Exit, Failure, Hold, InstanceId,
     InstanceRecord, InstanceRecordState, Interruption, LeaseId, LeaseRecord, LeaseRecordState, LimitsRecord,
-    Made, PeakWeight, Process, Record, Scope, TaskId, TaskRecord, Tenant, Why,
+    Made, OomLevel, PeakWeight, Process, Record, Scope, TaskId, TaskRecord, Tenant, Why,
 };
-use crate::profile::{ClassName, Kind, OnPressure, PoolName};
-use crate::quantity::{Bytes, Instant, MilliCpu};
+use crate::profile::{ClassName, Kind, OnPressure, PoolName, ProviderName};
+use crate::quantity::{Bytes, Instant, MilliCpu, Permille};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -43,6 +43,7 @@ fn lease(name: &str, state: LeaseRecordState) -> LeaseRecord {
             idle_timeout: None,
         })),
         asked_at: at(1),
+        oom_kills: 3,
         limits: LimitsRecord {
             first_use: SECOND,
             idle: SECOND * 2,
@@ -60,6 +61,7 @@ fn made() -> Made {
         memory_max: Bytes::mib(3),
         memory_expect: Bytes::mib(2),
         cpus: MilliCpu::new(1500),
+        pids: 64,
         devtools: Some(9222),
         stop_timeout: SECOND * 7,
         journal_output: true,
@@ -91,10 +93,19 @@ fn ends() -> Vec<End> {
         Why::MemoryPromised { need, have },
         Why::MemoryAvailable { need, have },
         Why::Cpu { need: MilliCpu::new(2), have: MilliCpu::new(1) },
+        Why::Pids { need: 2, have: 1 },
+        Why::Disk { of: DiskOf::Engine, need, have },
+        Why::Inodes { of: DiskOf::State, need: 2, have: 1 },
         Why::MaxInstances { have: 3, limit },
+        Why::InstanceHours { used: SECOND, most: SECOND, per: SECOND, returns_in: SECOND },
         Why::TenantLimit { have: 3, limit },
+        Why::MaxHolds { have: 3, limit, until: at(9) },
+        Why::TenantHolds { have: 3, limit, until: at(9) },
+        Why::ProviderWaits { provider: ProviderName::new("models"), waiting: 3, limit, until: at(9) },
+        Why::ProviderSpent { provider: ProviderName::new("models"), until: at(9) },
         Why::HeldBack { have: 1, held: 1 },
         Why::Starts { have: 3, limit },
+        Why::StartPace { have: 3, limit, strain: Permille::new(2500) },
         Why::Backoff { failures: 2, last: "boom".into(), until: at(9) },
         Why::NoTelemetry("?".into()),
         Why::QueueTooLong {
@@ -113,12 +124,15 @@ fn ends() -> Vec<End> {
         End::Failed(Failure::Died(Exit { code: Some(137) })),
         End::Failed(Failure::Died(Exit { code: None })),
         End::Failed(Failure::Vanished),
+        End::Failed(Failure::OutOfMemory(OomLevel::Own)),
+        End::Failed(Failure::OutOfMemory(OomLevel::Above)),
         End::Failed(Failure::Overran),
         End::Cancelled(Cancelled::ByCaller),
         End::Cancelled(Cancelled::CallerGone),
         End::Expired(Deadline::FirstUse),
         End::Expired(Deadline::Idle),
         End::Expired(Deadline::Runtime),
+        End::Expired(Deadline::Hold),
         End::Interrupted(Interruption::Drain),
         End::Interrupted(Interruption::HostLost),
         End::Interrupted(Interruption::PoolRemoved),
@@ -134,21 +148,26 @@ fn batch(records: impl IntoIterator<Item = Record>) -> Batch {
     (1..).zip(records).map(entry).collect()
 }
 
+/// A lease in each state but the last.
+fn live() -> Vec<LeaseRecord> {
+    let executing = |count, hold| LeaseRecordState::Executing {
+        instance: InstanceId { run: 5, count },
+        granted_at: at(3),
+        used: true,
+        deadline: at(99),
+        hold,
+    };
+    vec![
+        lease("queued", LeaseRecordState::Queued { promised: at(3), arrival: 4, deadline: at(5) }),
+        lease("executing", executing(9, None)),
+        lease("held", executing(10, Some(Hold { since: at(4), until: at(44), reason: "log in".into() }))),
+    ]
+}
+
 #[test]
 fn what_is_written_is_read_again() {
     let folder = TempDir::new().unwrap();
-    let mut leases = vec![
-        lease("queued", LeaseRecordState::Queued { promised: at(3), arrival: 4, deadline: at(5) }),
-        lease(
-            "executing",
-            LeaseRecordState::Executing {
-                instance: InstanceId { run: 5, count: 9 },
-                granted_at: at(3),
-                used: true,
-                deadline: at(99),
-            },
-        ),
-    ];
+    let mut leases = live();
     for (count, end) in ends().into_iter().enumerate() {
         let state = LeaseRecordState::Ended { end, at: at(7), granted_at: (count % 2 == 0).then(|| at(6)) };
         leases.push(lease(&format!("ended-{count:02}"), state));
@@ -174,6 +193,8 @@ fn what_is_written_is_read_again() {
             PeakWeight { tenant: None, bucket: 3, whole: 5, cut: 0 },
             PeakWeight { tenant: Some(Tenant("ann".into())), bucket: 63, whole: 0, cut: 6 },
         ],
+        hours: vec![(at(1), SECOND * 9), (at(2), SECOND)],
+        hours_until: at(3),
     };
     let records = records.chain([Record::Envelope(envelope.clone())]);
     store.write(&batch(records), &now()).unwrap();
@@ -212,6 +233,7 @@ fn a_lease_that_does_not_read_takes_what_it_may_have_had_with_it() {
             granted_at: at(3),
             used: true,
             deadline: at(9),
+            hold: None,
         };
         let lease = Record::Lease(Box::new(lease("lent", state)));
         let instances = [1, 2].map(|count| Record::Instance(instance(count, warm)));
@@ -300,13 +322,13 @@ fn the_words_of_a_version_are_these() {
     insta::assert_snapshot!(words.join("\n"), @"
     queued, executing, ended
     completed, failed, cancelled, expired, interrupted, refused
-    died, vanished, overran
+    died, vanished, overran, out_of_memory
     by_caller or caller_gone
-    first_use, idle, runtime
+    first_use, idle, runtime, hold
     drain, host_lost, pool_removed, pressure
-    queue_full, wait_expired, host_draining, pool_draining, pool_removed, never_fits, memory_promised, memory_available, cpu, max_instances, tenant_limit, held_back, starts, backoff, no_telemetry, engine_unreachable, not_recorded, under_pressure, cpu_pressure, recovering, queue_too_long, without_telemetry
+    queue_full, wait_expired, host_draining, pool_draining, pool_removed, never_fits, memory_promised, memory_available, cpu, pids, disk, inodes, max_instances, instance_hours, tenant_limit, max_holds, tenant_holds, provider_waits, provider_spent, held_back, starts, backoff, no_telemetry, engine_unreachable, not_recorded, under_pressure, cpu_pressure, recovering, queue_too_long, without_telemetry, start_pace
     ");
-    assert_eq!(super::file::MIGRATIONS.len(), 4);
+    assert_eq!(super::file::MIGRATIONS.len(), 5);
 }
 
 /// The file's pages but the first are overwritten, and nothing of them is in memory.

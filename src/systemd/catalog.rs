@@ -79,10 +79,11 @@ messages! {
     /// An instance is stopped.
     INSTANCE_STOPPING = "3eedae997d2499e7558752a03c65e795", "An instance of pool @STOKER_POOL@ is being stopped",
         "The reason is `@STOKER_REASON@`. `used`: its lease ended, and what was used is destroyed. `aged`: it\n\
-         was warm for `warm.max_age`. `surplus`: more were warm than wanted. `drain`: an operator or a\n\
+         was warm for `warm.max_age`. `surplus`: more were warm than wanted. `outbid`: the host has not room for\n\
+         all stock, and one of another pool is needed more. `drain`: an operator or a\n\
          shutdown empties the pool. `outdated`: a reload changed what instances of the pool are made from.\n\
          `removed`: a reload took the pool away. `pressure`: the host is short of memory.\n\
-         `died`, `unanswering`, `start_failed`: it was of no use any more.\n\
+         `died`, `out_of_memory`, `unanswering`, `start_failed`: it was of no use any more.\n\
          `unknown`: a container with the labels of this host that no record knows.";
     /// An instance would not go.
     INSTANCE_STUCK = "1ef9dfafdf60b0facecb57abb396b5f1", "An instance of pool @STOKER_POOL@ will not go",
@@ -90,6 +91,13 @@ messages! {
          longer pauses, and the instance counts against every limit until it is gone.\n\
          Look at what the engine says of it: `docker ps -a --filter label=stoker.instance=@STOKER_INSTANCE@`.\n\
          A process that hangs in the kernel (state D) ends only with its device or with the host.";
+    /// The kernel killed processes.
+    OUT_OF_MEMORY = "3b0e5c6f0c6b4f6f9a2f4a0d8c1e7b95", "The kernel killed processes of an instance of pool @STOKER_POOL@",
+        "Memory was at its end, and @STOKER_COUNT@ processes were killed. `own`: the instance wanted more than\n\
+         the pool's `memory_max`; raise that where its work needs it. `above`: the limit of all containers or\n\
+         the host itself was reached, and it may be that others wanted more; then the reserve of the host, or\n\
+         `memory_expect` of a pool, is too small. What was killed may be a part only, such as a page of a\n\
+         browser: the lease goes on, and shows it as `oom_kills`. An idle instance is replaced.";
     /// An instance is gone.
     INSTANCE_GONE = "d686549a406a6b75da8bb37de9b088f6", "An instance is gone",
         "Nothing of its container is left, and its slot is free.";
@@ -104,11 +112,34 @@ messages! {
     /// A lease was granted.
     LEASE_GRANTED = "e1b22a2d3d9f1be445b6ccd166e36dc8", "A lease of pool @STOKER_POOL@ was granted",
         "Tenant @STOKER_TENANT@ has instance @STOKER_INSTANCE@ for itself, @STOKER_WAITED_MS@ ms after asking.";
+    /// A lease waits for a person.
+    LEASE_HELD = "18c3c13e66d4414b9fd06a8f83623fb6", "A lease of pool @STOKER_POOL@ waits for a person",
+        "Its caller said what for: see the message. It keeps its instance and its memory, and is not idle. It ends\n\
+         after @STOKER_TOOK_MS@ ms unless `stokerctl resume @STOKER_LEASE@` comes before.";
+    /// A lease goes on.
+    LEASE_RESUMED = "838b4ac3b63f430385cba71e04cefa5d", "A lease of pool @STOKER_POOL@ goes on",
+        "A person has done what it waited for, after @STOKER_WAITED_MS@ ms. Its idle time begins anew.";
+    /// A lease may not wait for a person.
+    HOLD_REFUSED = "b5a20133f5ce4b3dac0e9e39c792031a", "A lease of pool @STOKER_POOL@ may not wait for a person",
+        "As many leases as may are waiting for one: the limit is `@STOKER_REASON@`, and @STOKER_HAVE@ may be. The\n\
+         lease goes on as before. `max_holds` is a key of the pool, and one of the tenant.";
+    /// A lease gets no permit.
+    PERMIT_REFUSED = "295019322d024d0498c00a94bb394780", "A lease of pool @STOKER_POOL@ may not call its provider now",
+        "The provider's rate is used up, it throttles, or as many permits as may are waited for (`max_waiting`). The\n\
+         caller was told when to ask again. `stokerctl providers` shows how each provider stands.";
+    /// A provider throttles.
+    PROVIDER_THROTTLED = "786b2a3360b34246a61aa2b848d3a5bc", "A provider throttles, and is called less",
+        "A caller reported it. Half of the rate used before is used now, and nothing for as long as the provider\n\
+         asked for, up to ten minutes; where it is not reported again all of it is back within three minutes of\n\
+         that. More workers would make it worse. Where this comes again and again, lower its `rate` or `burst`.";
+    /// A provider has its rate again.
+    PROVIDER_BACK = "d0d35786944c48c2ba6c2c24de632a7b", "All of a provider's rate is used again",
+        "It has not throttled for a while.";
     /// A lease ended.
     LEASE_ENDED = "bad2407b0e3fe606bc99aacfcb5571d1", "A lease of pool @STOKER_POOL@ ended: @STOKER_STATE@",
         "The reason is `@STOKER_REASON@`. Its story is `stokerctl logs @STOKER_LEASE@`. Where leases end by\n\
-         `first_use_timeout`, `idle_timeout` or `max_runtime` and should not, those keys of the pool are\n\
-         too short, or the caller does not release what it has done with.";
+         `first_use_timeout`, `idle_timeout`, `max_runtime` or `hold` and should not, those keys of the pool\n\
+         are too short, or the caller does not release what it has done with.";
     /// A request was refused.
     REQUEST_REFUSED = "c0f295fa4c14e0c8f813a20494752655", "A request for pool @STOKER_POOL@ was refused: @STOKER_REASON@",
         "The limit `@STOKER_REASON@` kept it from being granted or queued; its caller was told so, with the\n\
@@ -154,6 +185,15 @@ messages! {
          `/proc/meminfo` and `/proc/stat` must be readable to stokerd.";
     /// The host can be measured again.
     TELEMETRY_BACK = "778086881a067da810afe244c6212dab", "The host's memory is known again",
+        "Starts go on.";
+    /// A disk is nearly full.
+    DISK_LOW = "86503b6772534754933ab3f649bd67d4", "A disk is nearly full: @STOKER_REASON@",
+        "@STOKER_NEED@ @STOKER_UNIT@ must be free and @STOKER_HAVE@ are. Nothing is started until there is\n\
+         room, so that the engine and the store do not break; what runs goes on, and may write on. The\n\
+         message says whose disk it is. Look for what fills it: `docker system df`, `du -x`. How much must\n\
+         be free is `disk_floor` of the profile.";
+    /// The disks have room again.
+    DISK_ROOM = "90afe8b6b74d47a38856319c5f6c9712", "The disks have room again",
         "Starts go on.";
     /// The level of memory pressure moved.
     PRESSURE = "ba2a930b830f0812fa9dec7b10decdad", "Memory pressure is @STOKER_STATE@",
@@ -214,10 +254,17 @@ pub fn of(what: &What) -> &'static Message {
         What::InstanceStartFailed(_) => &INSTANCE_START_FAILED,
         What::InstanceStopping(_) => &INSTANCE_STOPPING,
         What::InstanceStuck(..) => &INSTANCE_STUCK,
+        What::OutOfMemory(_) => &OUT_OF_MEMORY,
         What::InstanceGone => &INSTANCE_GONE,
         What::LeaseQueued => &LEASE_QUEUED,
         What::LeaseDegraded { .. } => &LEASE_DEGRADED,
         What::LeaseGranted(_) => &LEASE_GRANTED,
+        What::LeaseHeld(..) => &LEASE_HELD,
+        What::LeaseResumed(_) => &LEASE_RESUMED,
+        What::HoldRefused(_) => &HOLD_REFUSED,
+        What::PermitRefused(_) => &PERMIT_REFUSED,
+        What::ProviderThrottled(..) => &PROVIDER_THROTTLED,
+        What::ProviderBack(_) => &PROVIDER_BACK,
         What::LeaseEnded(_) => &LEASE_ENDED,
         What::RequestRefused(_) => &REQUEST_REFUSED,
         What::DrainBegan(_) => &DRAIN_BEGAN,
@@ -231,6 +278,8 @@ pub fn of(what: &What) -> &'static Message {
         What::EngineLost(_) => &ENGINE_LOST,
         What::TelemetryLost(_) => &TELEMETRY_LOST,
         What::TelemetryBack => &TELEMETRY_BACK,
+        What::DiskLow(_) => &DISK_LOW,
+        What::DiskRoom => &DISK_ROOM,
         What::Pressure(..) => &PRESSURE,
         What::ReliefAsks(..) => &RELIEF_ASKS,
         What::ReliefEnds(..) => &RELIEF_ENDS,

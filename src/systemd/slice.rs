@@ -46,8 +46,8 @@ pub struct SliceLimits {
     pub memory: u64,
     /// `CPUWeight=`.
     pub cpu_weight: u64,
-    /// Processes and threads (`TasksMax=`).
-    pub tasks: u64,
+    /// Processes and threads (`TasksMax=`); `None` leaves them as they are.
+    pub tasks: Option<u64>,
 }
 
 /// Whether systemd manages this host.
@@ -64,11 +64,9 @@ pub async fn set_limits(slice: &'static str, limits: SliceLimits) -> Result<(), 
     let set = async {
         let bus = zbus::Connection::system().await?;
         let units = UnitsProxy::builder(&bus).cache_properties(CacheProperties::No).build().await?;
-        let properties = [
-            ("MemoryMax", Value::from(limits.memory)),
-            ("CPUWeight", Value::from(limits.cpu_weight)),
-            ("TasksMax", Value::from(limits.tasks)),
-        ];
+        let mut properties =
+            vec![("MemoryMax", Value::from(limits.memory)), ("CPUWeight", Value::from(limits.cpu_weight))];
+        properties.extend(limits.tasks.map(|tasks| ("TasksMax", Value::from(tasks))));
         units.set_unit_properties(slice, true, &properties).await
     };
     match timeout(ANSWER_WITHIN, set).await {

@@ -65,7 +65,7 @@ fn batch(number: u64, ends: bool) -> Batch {
         LeaseRecordState::Ended { end: End::Completed, at, granted_at: Some(at) }
     } else {
         let instance = InstanceId { run: 1, count: 1 };
-        LeaseRecordState::Executing { instance, granted_at: at, used: false, deadline: at }
+        LeaseRecordState::Executing { instance, granted_at: at, used: false, deadline: at, hold: None }
     };
     let patience = Duration::from_secs(60);
     let limits =
@@ -79,6 +79,7 @@ fn batch(number: u64, ends: bool) -> Batch {
         tenant: Tenant("root".into()),
         task: None,
         asked_at: at,
+        oom_kills: 0,
         limits,
         state,
     };

@@ -33,7 +33,7 @@ fn what_the_packaged_profile_says_is_what_holds_without_it() {
         _ => format!("{line}\n"),
     };
     let written: String = text::host_toml().lines().map(uncommented).collect();
-    let plain = "[pool.python]\nkind = 'sandbox'\nimage = 'stoker/python:latest'\n\
+    let plain = "[provider.models]\nrate = '60/min'\n[pool.python]\nkind = 'sandbox'\nimage = 'stoker/python:latest'\n\
                  [pool.chromium]\nkind = 'browser'\nimage = 'stoker/chromium:latest'\n";
     let written = check("host.toml", &written).unwrap_or_else(|wrong| panic!("{wrong}"));
     assert_eq!(written, check("plain", plain).unwrap());

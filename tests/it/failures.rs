@@ -144,3 +144,33 @@ async fn instance_of(host: &Host) -> String {
     };
     until("there is exactly one instance", instance, Option::is_some).await.unwrap()
 }
+
+/// What runs in it is killed at its own limit; its first process lives, and so does the lease.
+#[tokio::test]
+async fn a_process_that_the_kernel_kills_is_told_of_and_the_lease_goes_on() {
+    let Some(host) = Host::with(SANDBOX).await else { return };
+    let lease = host.acquire("sandbox").await;
+    let killed = host.sh(&lease.id, "tail /dev/zero").await;
+    assert_eq!(killed.exit_code, Some(137), "{killed:?}");
+    let seen =
+        until("it is counted", async || host.lease(&lease.id).await, |lease| lease.oom_kills > 0).await;
+    assert_eq!((seen.state.as_str(), seen.oom_kills), ("executing", 1));
+    assert_eq!(host.sh(&lease.id, "echo here").await.stdout, "here\n");
+    assert_eq!(host.logged("killed 1 process of the instance at its own limit of memory (memory_max)"), 1);
+}
+
+#[tokio::test]
+async fn a_lease_whose_first_process_the_kernel_kills_says_so() {
+    let grow = r#"["sh", "-c", "until [ -e /tmp/go ]; do sleep 0.05; done; exec tail /dev/zero"]"#;
+    let pool = SANDBOX.replace(r#"["sleep", "2147483647"]"#, grow);
+    let Some(host) = Host::with(&pool).await else { return };
+    let lease = host.acquire("sandbox").await;
+    let command = ["touch", "/tmp/go"].map(String::from).to_vec();
+    let _ = host.exec(&lease.id, &stoker::api::wire::ExecBody { command, ..Default::default() }).await;
+    let ended = host.until_ended(&lease.id).await;
+    assert_eq!((ended.state.as_str(), ended.reason.as_deref()), ("failed", Some("out_of_memory")));
+    assert_eq!(
+        ended.detail.as_deref(),
+        Some("the kernel killed its instance at its own limit of memory (memory_max)")
+    );
+}

@@ -95,7 +95,13 @@ async fn what_happened_is_counted_and_labels_are_names_of_the_profile() {
     assert_eq!(value("stoker_wait_seconds", all), Some(1.0));
     assert!(value("stoker_start_seconds", &of("start_seconds_sum", "")).is_some_and(|sum| sum > 0.0));
     assert!(value("stoker_host_memory_bytes", "stoker_host_memory_bytes").is_some_and(|bytes| bytes > 1e8));
-    let known = ["after", "class", "le", "limit", "pool", "resource", "state"].map(String::from);
+    assert!(value("stoker_host_pids", "stoker_host_pids").is_some_and(|pids| pids > 1.0));
+    for disk in ["engine", "state"] {
+        let sample = format!("stoker_disk_free_bytes{{disk=\"{disk}\"}}");
+        assert!(value("stoker_disk_free_bytes", &sample).is_some_and(|bytes| bytes > 1e6), "{disk}");
+    }
+    let known =
+        ["after", "class", "disk", "le", "limit", "pool", "provider", "resource", "state"].map(String::from);
     assert!(labels(&families).is_subset(&known.into()), "{:?}", labels(&families));
     for (name, family) in families.iter().filter(|(_, family)| family.kind == "histogram") {
         let buckets = |(sample, count): (&String, &f64)| sample.contains("_bucket").then_some(*count);

@@ -10,8 +10,8 @@ use std::time::Duration;
 
 use stoker::control::Controller;
 use stoker::control::message::{
-    Acquire, Call, CallId, Engine, HostCpu, HostMemory, Input, LeaseId, News, Output, PoolView, Pressure,
-    Reply, Sample, SliceMemory, Tenant,
+    Acquire, Call, CallId, Disk, Engine, HostCpu, HostMemory, HostPids, Input, LeaseId, News, Output,
+    PoolView, Pressure, Reply, Sample, SliceMemory, Tenant,
 };
 use stoker::profile::{self, HostProfile, PoolName};
 use stoker::quantity::{Bytes, Instant, MilliCpu, Permille};
@@ -90,12 +90,18 @@ impl Filling {
         let mut filling = Filling { controller, now, calls: 0, views: Vec::new() };
         let none = Permille::new(0);
         let memory = HostMemory { total: shipped.memory, available: shipped.memory.saturating_sub(OWN) };
+        // One for each 128 KiB of memory is the kernel's own choice for `threads-max`.
+        let pids = HostPids { most: shipped.memory.get() >> 17, there: 300, ours: 0 };
+        let disk = Disk { total: Bytes::mib(1 << 20), free: Bytes::mib(1 << 19), inodes: None };
         filling.hear(Input::Sample(Box::new(Sample {
             memory: Ok(memory),
             cpu: Ok(HostCpu { cores: MilliCpu::cores(shipped.cores), busy: MilliCpu::new(0) }),
             pressure: Ok(Pressure { memory_some: none, memory_full: none, cpu_some: none, io_some: none }),
             slice: Ok(SliceMemory { hard: Bytes::ZERO }),
             slice_stalled: Ok(none),
+            pids: Ok(pids),
+            engine_disk: Ok(disk),
+            state_disk: Ok(disk),
             reclaims: false,
             instances: BTreeMap::new(),
         })));

@@ -10,8 +10,9 @@ use std::time::Duration;
 
 use stoker::control::Controller;
 use stoker::control::message::{
-    Acquire, Call, CallId, Engine, HostCpu, HostMemory, Input, InstanceId, InstanceUse, LeaseId, News,
-    Output, Pressure, Process, Refusal, Reply, Sample, Scope, SliceMemory, StartFailure, Tenant, Unread,
+    Acquire, Call, CallId, Disk, Engine, HostCpu, HostMemory, HostPids, Input, InstanceId, InstanceUse,
+    LeaseId, News, Output, Pressure, Process, Refusal, Reply, Sample, Scope, SliceMemory, StartFailure,
+    Tenant, Unread,
 };
 use stoker::profile::PoolName;
 use stoker::quantity::{Bytes, Instant, MilliCpu, Permille};
@@ -180,12 +181,16 @@ impl Loop {
         }
         let available = if self.is(Cause::NoMemory) { Bytes::mib(200) } else { Bytes::mib(7000) };
         let busy = if self.is(Cause::BusyCpu) { Permille::new(1000) } else { still };
+        let disk = Disk { total: Bytes::mib(1 << 20), free: Bytes::mib(1 << 19), inodes: None };
         let sample = Sample {
             memory: seen(blind, HostMemory { total: Bytes::mib(8192), available }),
             cpu: seen(blind, HostCpu { cores: MilliCpu::cores(8), busy: MilliCpu::new(0) }),
             pressure: Ok(Pressure { memory_some: still, memory_full: still, cpu_some: busy, io_some: still }),
             slice: seen(blind, SliceMemory { hard: Bytes::ZERO }),
             slice_stalled: Ok(still),
+            pids: seen(blind, HostPids { most: 1 << 20, there: 300, ours: 0 }),
+            engine_disk: seen(blind, disk),
+            state_disk: seen(blind, disk),
             reclaims: false,
             instances: BTreeMap::<InstanceId, InstanceUse>::new(),
         };
@@ -272,6 +277,8 @@ impl Loop {
             | Reply::Explain(_)
             | Reply::ExplainLease(_)
             | Reply::Host(_)
+            | Reply::Permit(_)
+            | Reply::Providers(_)
             | Reply::Reloaded(_) => panic!("an acquire is answered with {reply:?}"),
         }
     }

@@ -20,8 +20,8 @@ use std::time::Duration;
 use similar::TextDiff;
 use stoker::control::Controller;
 use stoker::control::message::{
-    Call, CallId, HostCpu, HostMemory, Input, InstanceId, InstanceUse, News, Output, Pressure, Record,
-    Recovered, Sample, SliceMemory, Subject,
+    Call, CallId, Disk, HostCpu, HostMemory, HostPids, Inodes, Input, InstanceId, InstanceUse, Kills, News,
+    OomLevel, Output, Pressure, Record, Recovered, Sample, SliceMemory, Subject,
 };
 use stoker::profile::{HostProfile, Template};
 use stoker::quantity::{Bytes, Instant, MilliCpu, Permille};
@@ -141,6 +141,7 @@ struct Stage {
     cpu: Result<HostCpu, String>,
     /// What each instance holds; `None` where it cannot be read.
     held: BTreeMap<InstanceId, Option<Bytes>>,
+    kills: BTreeMap<InstanceId, Kills>,
     /// What else a look sees, as the script said last.
     rest: BTreeMap<String, String>,
 }
@@ -167,6 +168,7 @@ impl Stage {
             memory: Ok(HostMemory { total: Bytes::mib(16 << 10), available: Bytes::mib(15 << 10) }),
             cpu: Ok(HostCpu { cores: MilliCpu::cores(8), busy: MilliCpu::new(0) }),
             held: BTreeMap::new(),
+            kills: BTreeMap::new(),
             rest: BTreeMap::new(),
         }
     }
@@ -182,6 +184,12 @@ impl Stage {
             self.handle(Input::Tick, Some(self.now));
         }
         self.now = at;
+    }
+
+    fn kill(&mut self, id: InstanceId, level: OomLevel) {
+        let kills = self.kills.entry(id).or_default();
+        kills.processes += 1;
+        kills.own_limit += u64::from(level == OomLevel::Own);
     }
 
     fn say(&mut self, at: Instant, said: Said) {
@@ -206,12 +214,13 @@ impl Stage {
             Said::Restart => self.restart(),
             Said::Samples(on) => self.samples = on,
             Said::Pass => self.handle(Input::Tick, None),
-            Said::Sample { memory, cores, held, rest } => {
+            Said::Sample { memory, cores, held, killed, rest } => {
                 self.rest.extend(rest);
                 self.memory = memory.unwrap_or(self.memory.clone());
                 self.cpu = cores
                     .map(|cores| cores.map(|cores| HostCpu { cores, busy: MilliCpu::new(0) }))
                     .unwrap_or(self.cpu.clone());
+                killed.into_iter().for_each(|(id, level)| self.kill(id, level));
                 self.held.extend(held);
                 self.look(None);
             }
@@ -292,11 +301,31 @@ impl Stage {
         }
     }
 
+    /// As the script said last; plenty where it has not, `None` where it cannot be read.
+    fn pids(&self) -> Option<HostPids> {
+        let said = self.rest.get("pids").map_or("4194304/300", String::as_str);
+        let (most, there) = said.split_once('/')?;
+        let number = |text: &str| text.parse().expect("pids are MOST/THERE");
+        Some(HostPids { most: number(most), there: number(there), ours: 0 })
+    }
+
+    fn disk(&self, name: &str) -> Option<Disk> {
+        let said = |name| self.rest.get(name).map(String::as_str);
+        let free = said(name).unwrap_or("50GiB");
+        let inodes = said("inodes").filter(|_| name == "disk").unwrap_or("500");
+        let free = (free != "?").then(|| Bytes::parse(free).expect("a size"))?;
+        let inodes = Inodes { total: 1000, free: inodes.parse().expect("a number") };
+        Some(Disk { total: Bytes::mib(100 << 10), free, inodes: Some(inodes) })
+    }
+
     fn look(&mut self, stamp: Option<Instant>) {
         let unread = stoker::control::message::Unread;
+        let used =
+            self.rest.get("used").map_or(MilliCpu::new(0), |text| MilliCpu::parse(text).expect("cores"));
         let instances = self.held.iter().map(|(id, held)| {
             let memory = held.ok_or_else(|| unread("cannot be read".into()));
-            (*id, InstanceUse { memory, cpu: Ok(MilliCpu::new(0)) })
+            let kills = Ok(self.kills.get(id).copied().unwrap_or_default());
+            (*id, InstanceUse { memory, cpu: Ok(used), kills })
         });
         let still = Permille::new(0);
         let share = |name| self.rest.get(name).map_or(still, |text| Permille::parse(text).expect("a share"));
@@ -325,6 +354,9 @@ impl Stage {
             } else {
                 Ok(share("stalled"))
             },
+            pids: self.pids().ok_or_else(|| unread("cannot be read".into())),
+            engine_disk: self.disk("disk").ok_or_else(|| unread("cannot be read".into())),
+            state_disk: self.disk("state").ok_or_else(|| unread("cannot be read".into())),
             reclaims: self.rest.get("reclaims").is_some_and(|word| word == "yes"),
             instances: instances.collect(),
         };

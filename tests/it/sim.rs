@@ -12,7 +12,8 @@ use stoker::sim::{Options, Report, run};
 const SEEDS: u64 = 200;
 
 /// Each end of a lease and each limit occurs over the seeds: a run that never meets one proves nothing of it.
-const ENDS: [&str; 15] = [
+const ENDS: [&str; 17] = [
+    "out_of_memory",
     "released",
     "died",
     "vanished",
@@ -22,6 +23,7 @@ const ENDS: [&str; 15] = [
     "first_use_timeout",
     "idle_timeout",
     "max_runtime",
+    "hold",
     "drain",
     "pressure",
     "wait_expired",
@@ -29,10 +31,13 @@ const ENDS: [&str; 15] = [
     "pool_draining",
     "pool_removed",
 ];
-const LIMITS: [&str; 22] = [
+const LIMITS: [&str; 25] = [
     "queue_full",
     "queue_too_long",
     "tenant_limit",
+    "max_holds",
+    "tenant_holds",
+    "provider_limit",
     "held_back",
     "wait_expired",
     "host_draining",
@@ -54,7 +59,8 @@ const LIMITS: [&str; 22] = [
     "not_recorded",
 ];
 /// What else has to happen for the faults to have been met.
-const OTHERS: [&str; 41] = [
+const OTHERS: [&str; 48] = [
+    "kills for want of memory",
     "tasks asked for again",
     "tasks confused",
     "words lost",
@@ -78,6 +84,12 @@ const OTHERS: [&str; 41] = [
     "aged",
     "surplus",
     "callers crashed",
+    "holds",
+    "resumed",
+    "permits",
+    "permits waited for",
+    "throttled",
+    "providers back",
     "grants undelivered",
     "tight",
     "critical",

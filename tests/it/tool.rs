@@ -15,6 +15,8 @@ fn settings(host: &Host) -> insta::Settings {
     // A time of one word or of several, as `59m 59s 123ms`.
     settings.add_filter(r"\d+(ns|us|ms|s|m|h|days?)( \d+(ns|us|ms|s|m|h))*\b", "<time>");
     settings.add_filter(r"\d+(\.\d+)? of \d+(\.\d+)? cores", "<n> of <n> cores");
+    let pids = "pids: <n> of <n>, <n> in containers; <n> of <n> promised";
+    settings.add_filter(r"pids: \d+ of \d+, \d+ in containers; \d+ of \d+ promised", pids);
     settings.add_filter(r"\d+(\.\d+)?%", "<share>");
     // A kernel without pressure figures says so.
     let stalls = "stalls: memory <share> (all tasks <share>), cpu <share>, disk <share> of the last <time>";
@@ -56,6 +58,8 @@ async fn how_a_host_and_its_leases_look() {
           stalls: memory <share> (all tasks <share>), cpu <share>, disk <share> of the last <time>
           pressure: calm for <time>
           ceiling: containers hold <size> of at most <size>
+          pids: <n> of <n>, <n> in containers; <n> of <n> promised
+          disk: <size> of <size> free (floor <size>) for the engine, <size> of <size> free (floor <size>) for our state
           starts: 0 of 4 under way
 
         POOL  KIND  WARM  STARTING  LEASED  STOPPING  QUEUED  MAX  HOLDS  PROMISED
@@ -105,17 +109,21 @@ async fn how_one_thing_looks() {
           oldest_wait: <time>
           outdated: 0
          max_instances: 1
+          holds: 0
+          max_holds: 1
+        holds_promised: <size>
           memory: <size>
           unmeasured: 0
           envelope: <size>
         envelope_lives: 0
          memory_expect: <size>
+          cpus_millis: 100
           promised: <size>
           blocked_by: max_instances is reached: 1 of 1, those being stopped included
 
-        CLASS  WAITING  LEASED  GUARANTEED  HOLD BACK  ASKED  GRANTED  WAITED  REFUSED  LEFT  ENDED  WAIT P50  WAIT P95
-        batch  0  0  0  0  0  0  0  0
-        interactive  1  1  0  0  2  1  0  0  <time>  <time>
+        CLASS  WAITING  LEASED  GUARANTEED  HOLD BACK  HOLDS  ASKED  RETRIED  GRANTED  WAITED  REFUSED  LEFT  ENDED  WAIT P50  WAIT P95
+        batch  0  0  0  0  0  0  0  0  0  0
+        interactive  1  1  0  0  0  2  0  1  0  0  <time>  <time>
         "#);
         insta::assert_snapshot!(lease.whole(), @r#"
           id: <lease>
@@ -311,26 +319,29 @@ fn how_the_help_looks() {
     Usage: stokerctl [OPTIONS] <COMMAND>
 
     Commands:
-      status    The host, its pools and the leases that live
-      ready     Whether every pool has its smallest stock
-      acquire   Lend an instance; prints the lease's name
-      release   Give leases back: their instances are destroyed
-      cancel    Take leases back, whether they wait or execute
-      renew     Let a lease live at least so long from now
-      leases    All leases, ended ones of the last ten minutes included
-      pools     All pools
-      explain   Why a pool has what it has, or why a lease waits or has ended, in numbers
-      show      Everything about one lease or one pool
-      exec      Run a command in a lease's instance, and end with its exit code
-      forward   Reach a port of a lease's instance at a local address, until Ctrl-C or the lease's end
-      logs      What the journal has of a lease, a pool or an instance (journalctl)
-      drain     Take no new work, let running leases end within a window, then reclaim
-      undrain   Take work again
-      reload    Have stokerd read its profile anew; shows what has changed
-      reap      End what is past its deadline while stokerd is down; says nothing where nothing is
-      simulate  Try a host profile with a workload, in virtual time and without a daemon
-      profile   Host profiles
-      help      Print this message or the help of the given subcommand(s)
+      status     The host, its pools and the leases that live
+      ready      Whether every pool has its smallest stock
+      acquire    Lend an instance; prints the lease's name
+      release    Give leases back: their instances are destroyed
+      cancel     Take leases back, whether they wait or execute
+      renew      Let a lease live at least so long from now
+      hold       Let a lease wait for a person: it keeps its instance, and is not idle
+      resume     Let a lease go on that waited for a person
+      leases     All leases, ended ones of the last ten minutes included
+      pools      All pools
+      providers  All external providers: their rates, what of them is used, and who waits
+      explain    Why a pool has what it has, or why a lease waits or has ended, in numbers
+      show       Everything about one lease or one pool
+      exec       Run a command in a lease's instance, and end with its exit code
+      forward    Reach a port of a lease's instance at a local address, until Ctrl-C or the lease's end
+      logs       What the journal has of a lease, a pool or an instance (journalctl)
+      drain      Take no new work, let running leases end within a window, then reclaim
+      undrain    Take work again
+      reload     Have stokerd read its profile anew; shows what has changed
+      reap       End what is past its deadline while stokerd is down; says nothing where nothing is
+      simulate   Try a host profile with a workload, in virtual time and without a daemon
+      profile    Host profiles
+      help       Print this message or the help of the given subcommand(s)
 
     Options:
           --socket <PATH>  Where stokerd serves [env: STOKER_SOCKET=] [default: /run/stoker.sock]
@@ -360,6 +371,8 @@ fn how_the_help_looks() {
           --class <CLASS>        The class; the pool's own where absent
           --socket <PATH>        Where stokerd serves [env: STOKER_SOCKET=] [default: /run/stoker.sock]
           --json                 Print what the API answered, as JSON
+          --task-id <NAME>       What you call it: asked for again under this name, the answer is the
+                                 same lease
           --wait <TIME>          The longest wait; the class's max_wait where absent, 0s not to wait
           --async                Do not wait: print the name of a lease that is queued
           --max-runtime <TIME>   A shorter life than the pool allows

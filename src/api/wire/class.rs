@@ -20,6 +20,9 @@ pub struct ClassBody {
     pub guaranteed: u32,
     /// Slots that are lent to no other class.
     pub hold_back: u32,
+    /// How many of those that have a slot wait for a person.
+    #[serde(default)]
+    pub holds: u32,
     /// Requests.
     pub asked: u64,
     /// Of them those that were a further attempt of a task.
@@ -59,6 +62,7 @@ impl From<&ClassView> for ClassBody {
             leased: view.leased,
             guaranteed: view.guaranteed,
             hold_back: view.hold_back,
+            holds: view.holds,
             asked: *asked,
             retried: *retried,
             granted: *granted,

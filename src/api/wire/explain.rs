@@ -60,6 +60,15 @@ pub struct ExplainBody {
     pub leased: u32,
     /// Instances being stopped.
     pub stopping: u32,
+    /// Leases that wait for a person, each with its slot.
+    #[serde(default)]
+    pub holds: u32,
+    /// How many may.
+    #[serde(default)]
+    pub max_holds: u32,
+    /// What their instances are counted with.
+    #[serde(default)]
+    pub holds_promised_bytes: u64,
     /// Starts that are wanted beside those under way.
     pub start: u32,
     /// Warm ones that are too many.
@@ -152,6 +161,9 @@ impl From<&ExplainView> for ExplainBody {
             starting: view.starting,
             leased: view.leased,
             stopping: view.stopping,
+            holds: view.holds.leases,
+            max_holds: view.holds.limit,
+            holds_promised_bytes: view.holds.promised.get(),
             start: view.start,
             stop: view.stop,
             without_telemetry: without.into(),
@@ -212,14 +224,20 @@ fn advice(view: &ExplainView) -> String {
         _ => "the next start is kept back",
     };
     let lacks = why.figures().map(|its| (its.unit, its.need.saturating_sub(its.have), its.have));
-    let more = match lacks.filter(|_| !matches!(why, Why::UnderPressure { .. })) {
+    let more = match lacks.filter(|_| !matches!(why, Why::UnderPressure { .. } | Why::Disk { .. })) {
         Some(("bytes", lacks, _)) => format!("one more slot needs {} more", Bytes::new(lacks)),
         Some(("millicores", lacks, _)) => format!("one more slot needs {} cores more", MilliCpu::new(lacks)),
         _ if matches!(why, Why::WithoutTelemetry { .. }) => why.to_string(),
         Some(("instances", _, limit)) => {
             format!("one of the {limit} has to end, or max_instances to be raised")
         }
-        Some(("starts", _, limit)) => format!("one of {limit} starts has to end, or max_starts to be raised"),
+        Some(("starts", _, limit)) if matches!(why, Why::Starts { .. }) => {
+            format!("one of {limit} starts has to end, or max_starts to be raised")
+        }
+        Some(("instance-minutes", ..)) => format!("{why}, or max_instance_hours is to be raised"),
+        Some(("pids", lacks, _)) => format!(
+            "one more slot needs {lacks} more: less pids of the pool, or more kernel.pid_max and kernel.threads-max"
+        ),
         _ => why.to_string(),
     };
     format!("{next}: {more}")

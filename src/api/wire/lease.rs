@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{LimitBody, left, millis};
+use super::{HoldAnswer, LimitBody, PermitWaitBody, left, millis};
 use crate::control::message::{End, LeaseState, LeaseView};
+use crate::profile::ProviderName;
+use crate::quantity::Instant;
 
 /// `POST /v1/leases`
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -62,7 +64,7 @@ pub struct LeaseBody {
     /// The how-manieth attempt of that it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attempt: Option<u32>,
-    /// `queued`, `starting`, `executing`, `draining`, or a terminal state.
+    /// `queued`, `starting`, `executing`, `waiting_for_approval`, `waiting_for_provider`, `draining`, or a terminal state.
     pub state: String,
     /// How long it waited, or has waited so far.
     pub waited_ms: u64,
@@ -82,12 +84,21 @@ pub struct LeaseBody {
     /// How long it will wait still while it waits, by its place and the pace of the last ends, or by how long starts take.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimated_wait_ms: Option<u64>,
-    /// Time left until its state ends in any case: the wait, the longest run, a drain.
+    /// What it waits for, where it waits for a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hold: Option<HoldAnswer>,
+    /// Permits that it waits for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub permits: Vec<PermitWaitBody>,
+    /// Time left until its state ends in any case: the wait, the longest run, a hold, a drain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ends_in_ms: Option<u64>,
     /// Time left until it ends for want of activity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub idle_ends_in_ms: Option<u64>,
+    /// Processes of its instance that the kernel killed for want of memory; of a browser each may be a page.
+    #[serde(default, skip_serializing_if = "is_none")]
+    pub oom_kills: u64,
     /// Why it ended, once it has.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
@@ -115,8 +126,11 @@ impl From<&LeaseView> for LeaseBody {
             place: None,
             blocked_by: None,
             estimated_wait_ms: None,
+            hold: None,
+            permits: Vec::new(),
             ends_in_ms: None,
             idle_ends_in_ms: None,
+            oom_kills: view.oom_kills,
             reason: None,
             detail: None,
         };
@@ -127,12 +141,29 @@ impl From<&LeaseView> for LeaseBody {
                 body.blocked_by = blocked_by.as_ref().map(LimitBody::from);
                 body.ends_in_ms = Some(left(*deadline, now));
             }
-            LeaseState::Executing { instance, granted_at, idle_deadline, deadline, draining, .. } => {
+            LeaseState::Executing {
+                instance,
+                granted_at,
+                idle_deadline,
+                deadline,
+                draining,
+                hold,
+                permits,
+                ..
+            } => {
                 body.waited_ms = millis(granted_at.since(view.asked_at));
                 body.running_ms = Some(millis(now.since(*granted_at)));
                 body.instance = Some(instance.to_string());
-                body.ends_in_ms = Some(left(draining.map_or(*deadline, |at| at.min(*deadline)), now));
-                body.idle_ends_in_ms = Some(left(*idle_deadline, now));
+                let others = [*draining, hold.as_ref().map(|hold| hold.until)];
+                let ends = others.into_iter().flatten().fold(*deadline, Instant::min);
+                body.ends_in_ms = Some(left(ends, now));
+                body.idle_ends_in_ms = idle_deadline.map(|at| left(at, now));
+                body.hold = hold.as_ref().map(|hold| HoldAnswer::of(hold, now));
+                let waits = |(provider, since): &(ProviderName, Instant)| PermitWaitBody {
+                    provider: provider.to_string(),
+                    waited_ms: millis(now.since(*since)),
+                };
+                body.permits = permits.iter().map(waits).collect();
             }
             LeaseState::Ended { end, at, granted_at } => {
                 body.waited_ms = millis(granted_at.unwrap_or(*at).since(view.asked_at));
@@ -143,4 +174,9 @@ impl From<&LeaseView> for LeaseBody {
         }
         body
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands it over this way")]
+const fn is_none(count: &u64) -> bool {
+    *count == 0
 }

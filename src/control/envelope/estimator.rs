@@ -25,18 +25,13 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use super::scale::{self, BUCKETS, scaled};
 use crate::control::message::{EnvelopeRecord, PeakWeight, Tenant};
 use crate::profile::PoolName;
 use crate::quantity::{Bytes, Instant, Permille};
 
 /// Fewer lives say too little of the worst of fifty.
 pub(super) const ENOUGH: u32 = 10;
-/// Eight doublings, in eighths.
-const BUCKETS: usize = LAST as usize + 1;
-/// The last of them ends at the limit.
-const LAST: u8 = 63;
-/// What an eighth of a doubling less comes to, in thousandths: `1000 * 2^(-n/8)`.
-const EIGHTHS: [u64; 8] = [1000, 917, 841, 771, 707, 648, 595, 545];
 /// The weight of a life that has just ended.
 const ONE: u64 = 1_000_000;
 /// Weights fade in whole steps, so that rounding does not eat them.
@@ -99,14 +94,19 @@ impl Learned {
         let mut learned = Learned::after(record.former, max);
         (learned.lives, learned.at) = (record.lives, record.at);
         for peak in &record.weights {
-            let place = (peak.tenant.clone(), bucket_within(peak.bucket));
+            let place = (peak.tenant.clone(), scale::within(peak.bucket));
             learned.weights.entry(place).or_default().add(Weight { whole: peak.whole, cut: peak.cut });
         }
         learned
     }
 
-    /// It as it is written down.
-    pub(in crate::control) fn record(&self, pool: &PoolName, usual: Bytes) -> EnvelopeRecord {
+    /// It as it is written down, with how long instances were there.
+    pub(in crate::control) fn record(
+        &self,
+        pool: &PoolName,
+        usual: Bytes,
+        (hours, hours_until): (Vec<(Instant, Duration)>, Instant),
+    ) -> EnvelopeRecord {
         let weights = self.weights.iter().map(|((tenant, bucket), weight)| PeakWeight {
             tenant: tenant.clone(),
             bucket: *bucket,
@@ -120,6 +120,8 @@ impl Learned {
             lives: self.lives,
             at: self.at,
             weights: weights.collect(),
+            hours,
+            hours_until,
         }
     }
 
@@ -226,7 +228,7 @@ impl Learned {
             let heavy = tenant.is_some() && others > 0 && own > others;
             let share = if heavy { others as f64 / own as f64 } else { 1.0 };
             let weight = Weight { whole: scaled(weight.whole, share), cut: scaled(weight.cut, share) };
-            buckets[usize::from(bucket_within(*bucket))].add(weight);
+            buckets[usize::from(scale::within(*bucket))].add(weight);
         }
         buckets
     }
@@ -287,27 +289,11 @@ fn first_below(buckets: &[Weight], from: usize, share: f64) -> Option<usize> {
 
 /// The most that a bucket stands for.
 fn edge(max: Bytes, bucket: usize) -> Bytes {
-    let below = BUCKETS - 1 - bucket.min(BUCKETS - 1);
-    let whole = u128::from(max.get()) * u128::from(EIGHTHS[below % 8]) / 1000;
-    Bytes::new(u64::try_from(whole >> (below / 8)).unwrap_or(u64::MAX))
+    Bytes::new(scale::edge(max.get(), bucket))
 }
 
 fn bucket(max: Bytes, peak: Bytes) -> u8 {
-    let place = (0..BUCKETS).find(|bucket| peak <= edge(max, *bucket));
-    place.and_then(|place| u8::try_from(place).ok()).map_or(bucket_within(u8::MAX), bucket_within)
-}
-
-fn bucket_within(bucket: u8) -> u8 {
-    bucket.min(LAST)
-}
-
-#[expect(
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a share of it is within its range"
-)]
-fn scaled(weight: u64, share: f64) -> u64 {
-    ((weight as f64 * share) as u64).min(weight)
+    scale::bucket(max.get(), peak.get())
 }
 
 #[cfg(test)]

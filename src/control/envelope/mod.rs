@@ -5,19 +5,31 @@
 //! those came to that grew as large: with the kernel's limit for it, `memory_max`, where too few did.
 //!
 //! A life ends with its container, so that the last look before the stop counts. One that was released ran to its own
-//! end; any other might have come to need more. Whether a death was the kernel's doing, and at which level, is not
-//! measured, so it counts as any life that was cut short.
+//! end; any other might have come to need more. One in which the kernel killed a process at the instance's own limit has
+//! wanted more than it was seen to hold: it counts as a whole one with so much more ([`wanted_more_than`]). A kill
+//! for a limit above it says nothing of what it needs: that life counts as any that was cut short.
+//!
+//! Processors are another matter (`busy`): what is used of them is given back at once.
 //!
 //! Not here: adding up (`budget`).
 
+mod busy;
 mod estimator;
+mod scale;
 
+pub(super) use busy::Busy;
 pub(super) use estimator::{Expected, Learned, Taught};
 
 use super::budget::OVERHEAD;
 use super::host::{Figure, UNKNOWN_AFTER};
 use super::message::Reading;
-use crate::quantity::{Bytes, Instant};
+use crate::quantity::{Bytes, Instant, Permille};
+
+/// What one is taken to have wanted that held so much when its own limit was reached: 100 MiB more, or a fifth, as the
+/// Kubernetes vertical pod autoscaler takes it.
+pub(super) fn wanted_more_than(peak: Bytes) -> Bytes {
+    peak.saturating_add(Bytes::mib(100)).max(peak.saturating_add(Permille::new(200).of(peak)))
+}
 
 /// How one instance counts in the budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

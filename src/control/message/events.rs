@@ -1,9 +1,11 @@
 //! Transitions, for the journal: what happened to what, and why.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Ceilings, End, InstanceId, LeaseId, Level, Shortage, StartFailure, Tenant, Victim, Why};
-use crate::profile::{Change, PoolName};
+use super::{Ceilings, End, InstanceId, LeaseId, Level, Oom, Shortage, StartFailure, Tenant, Victim, Why};
+use crate::profile::{Change, PoolName, ProviderName};
+use crate::quantity::Permille;
 
 /// A transition, for the journal: what happened to what, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +37,8 @@ pub enum What {
     InstanceStopping(StopReason),
     /// It would not go; what was said, and which try this was.
     InstanceStuck(String, u32),
+    /// The kernel killed processes of the instance for want of memory; its first process may live on.
+    OutOfMemory(Oom),
     /// Nothing of it remains.
     InstanceGone,
     /// A request waits.
@@ -48,6 +52,18 @@ pub enum What {
     },
     /// A request was granted after waiting this long.
     LeaseGranted(Duration),
+    /// A lease waits for a person, so long at most, for this reason.
+    LeaseHeld(Duration, Arc<str>),
+    /// A person has done what a lease waited for, after this long.
+    LeaseResumed(Duration),
+    /// A lease may not wait for a person.
+    HoldRefused(Why),
+    /// A lease gets no permit to call its provider.
+    PermitRefused(Why),
+    /// A provider throttled: so much of its rate is used now, and nothing for so long.
+    ProviderThrottled(ProviderName, Permille, Duration),
+    /// All of a provider's rate is used again.
+    ProviderBack(ProviderName),
     /// A lease ended.
     LeaseEnded(End),
     /// A request was refused at once, without a lease.
@@ -74,6 +90,10 @@ pub enum What {
     TelemetryLost(String),
     /// It can again.
     TelemetryBack,
+    /// A disk is nearly full, by these figures; starts stop.
+    DiskLow(Why),
+    /// All disks have room again.
+    DiskRoom,
     /// The level of memory pressure was this, and by these figures is another one.
     Pressure(Level, Shortage),
     /// Relief asks so many idle warm instances to give memory back.
@@ -106,6 +126,10 @@ pub enum StopReason {
     StartFailed,
     /// Its first process ended.
     Died,
+    /// Nobody had it, and the kernel killed a process of it.
+    OutOfMemory,
+    /// Stock of another pool is worth more, and the host has not room for both.
+    Outbid,
     /// It stopped answering while warm.
     Unanswering,
     /// It was warm for `max_age`.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{LeaseView, Why};
+use super::{HoldsView, LeaseView, Why};
 use crate::control::words::Figures;
 use crate::profile::{ClassName, PoolName, WithoutTelemetry};
 use crate::quantity::{Instant, Permille};
@@ -48,6 +48,8 @@ pub struct ExplainView {
     pub leased: u32,
     /// Being stopped.
     pub stopping: u32,
+    /// What those that are lent and wait for a person keep.
+    pub holds: HoldsView,
     /// Starts that are wanted now, beside those under way.
     pub start: u32,
     /// Warm ones that are too many now.

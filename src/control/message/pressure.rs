@@ -70,6 +70,8 @@ pub struct Ceilings {
     pub memory: Bytes,
     /// Their part of busy processors, where the host's other services together have 100.
     pub cpu_weight: u32,
+    /// How many processes and threads they have at most; `None` while that is not known, and is left as it is.
+    pub pids: Option<u64>,
 }
 
 /// Whether the ceilings stand.

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::{End, InstanceId, LeaseId, Scope, TaskId, Tenant};
+use super::{End, Hold, InstanceId, LeaseId, Scope, TaskId, Tenant};
 use crate::profile::{ClassName, Kind, OnPressure, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
 
@@ -56,6 +56,8 @@ pub struct LeaseRecord {
     pub tenant: Tenant,
     /// When the request arrived.
     pub asked_at: Instant,
+    /// Processes of its instance that the kernel killed for want of memory.
+    pub oom_kills: u64,
     /// The task that it is an attempt of.
     pub task: Option<Box<TaskRecord>>,
     /// Its deadlines' lengths.
@@ -116,6 +118,8 @@ pub enum LeaseRecordState {
         used: bool,
         /// When it ends in any case.
         deadline: Instant,
+        /// What it waits for, where it waits for a person.
+        hold: Option<Hold>,
     },
     /// Is over.
     Ended {
@@ -159,6 +163,8 @@ pub struct Made {
     pub memory_expect: Bytes,
     /// Processor time per time it may use.
     pub cpus: MilliCpu,
+    /// Processes and threads that it may have.
+    pub pids: u32,
     /// The port at which it answers DevTools, if it does.
     pub devtools: Option<u16>,
     /// From the polite signal to the kill.
@@ -218,6 +224,10 @@ pub struct EnvelopeRecord {
     pub at: Instant,
     /// Where past lives peaked.
     pub weights: Vec<PeakWeight>,
+    /// How long instances were there, by the beginning of the part of the time that it was in.
+    pub hours: Vec<(Instant, Duration)>,
+    /// That is added up until then.
+    pub hours_until: Instant,
 }
 
 /// How much lives weigh that peaked alike; a life that has just ended weighs a million.

@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use super::{
-    CeilingsView, ClassTally, Engine, Exit, Histogram, HostCpu, HostMemory, InstanceId, LeaseId, Pressure,
-    PressureView, SliceMemory, TaskId, Tenant, Why,
+    CeilingsView, ClassTally, Disk, Engine, Exit, Histogram, Hold, HoldsView, HostCpu, HostMemory, HostPids,
+    InstanceId, LeaseId, OomLevel, Pressure, PressureView, SliceMemory, TaskId, Tenant, Why,
 };
-use crate::profile::{ClassName, Kind, PoolName};
-use crate::quantity::{Bytes, Instant};
+use crate::profile::{ClassName, Kind, PoolName, ProviderName};
+use crate::quantity::{Bytes, Instant, MilliCpu};
 
 /// A lease as callers see it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,6 +28,8 @@ pub struct LeaseView {
     pub task: Option<(TaskId, u32)>,
     /// When the request arrived.
     pub asked_at: Instant,
+    /// How many processes the kernel has killed in its instance for want of memory.
+    pub oom_kills: u64,
     /// Its state with what belongs to it.
     pub state: LeaseState,
     /// What this was seen at.
@@ -58,12 +60,16 @@ pub enum LeaseState {
         granted_at: Instant,
         /// Whether the caller has used it at all.
         used: bool,
-        /// When it ends for want of activity (or of a first use).
-        idle_deadline: Instant,
+        /// When it ends for want of activity (or of a first use); never while it waits for a person.
+        idle_deadline: Option<Instant>,
         /// When it ends in any case.
         deadline: Instant,
         /// When a drain ends it, where one is under way: callers see `draining`.
         draining: Option<Instant>,
+        /// What it waits for, where it waits for a person: callers see `waiting_for_approval`.
+        hold: Option<Hold>,
+        /// The providers that it waits for permits of, with since when: callers see `waiting_for_provider`.
+        permits: Vec<(ProviderName, Instant)>,
     },
     /// It ended.
     Ended {
@@ -113,6 +119,8 @@ pub enum End {
 pub enum Failure {
     /// Its first process ended.
     Died(Exit),
+    /// The kernel killed its first process for want of memory.
+    OutOfMemory(OomLevel),
     /// Its container vanished.
     Vanished,
     /// What the caller ran went past its own limit and could not be ended alone.
@@ -137,6 +145,8 @@ pub enum Deadline {
     Idle,
     /// `max_runtime`.
     Runtime,
+    /// A hold's own.
+    Hold,
 }
 
 /// What interrupts a lease.
@@ -183,6 +193,8 @@ pub struct PoolView {
     pub removed: bool,
     /// `max_instances`.
     pub max_instances: u32,
+    /// Its leases that wait for a person.
+    pub holds: HoldsView,
     /// Its classes.
     pub classes: Vec<ClassView>,
     /// Starts that were ordered since the daemon began, and how many of them failed.
@@ -199,6 +211,8 @@ pub struct PoolView {
     pub lives: u32,
     /// `memory_expect`: what is declared.
     pub memory_expect: Bytes,
+    /// What one of them is expected to use of the processors: `cpus_expect`, or what was measured where that is more.
+    pub cpu_expected: MilliCpu,
     /// What its instances are counted with.
     pub promised: Bytes,
     /// The drain it is under.
@@ -222,6 +236,8 @@ pub struct ClassView {
     pub guaranteed: u32,
     /// Slots that are lent to no other class.
     pub hold_back: u32,
+    /// How many of those that have a slot wait for a person.
+    pub holds: u32,
     /// What has happened since the daemon began.
     pub tally: ClassTally,
 }
@@ -256,6 +272,12 @@ pub struct HostView {
     pub pressure: Reading<Pressure>,
     /// How short of memory it is.
     pub shortage: PressureView,
+    /// Its processes and threads.
+    pub pids: Reading<PidsView>,
+    /// The disk of the engine.
+    pub engine_disk: Reading<DiskView>,
+    /// The disk of our own state.
+    pub state_disk: Reading<DiskView>,
     /// What all containers hold.
     pub slice: Reading<SliceMemory>,
     /// Whether the hard limits on all containers stand.
@@ -266,14 +288,36 @@ pub struct HostView {
     pub memory_promised: Bytes,
     /// What must remain available, where the total is known.
     pub floor: Option<Bytes>,
-    /// Cold starts under way, and how many may be.
+    /// Cold starts under way, and how many may be now.
     pub starts: (u32, u32),
+    /// How many may be at most.
+    pub max_starts: u32,
     /// The engine.
     pub engine: Engine,
     /// The drain it is under.
     pub drain: Option<DrainView>,
     /// Whether every pool has what it should: its smallest stock, unless it is drained.
     pub ready: bool,
+}
+
+/// Processes and threads of the host, and what of them containers may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PidsView {
+    /// As they were counted.
+    pub of: HostPids,
+    /// How many containers may have together.
+    pub limit: u64,
+    /// How many the instances may have together.
+    pub promised: u64,
+}
+
+/// A disk, and what of it must be free.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct DiskView {
+    /// As it was seen.
+    pub of: Disk,
+    /// What must be free.
+    pub floor: Bytes,
 }
 
 /// The host in a few figures, for one line of text.

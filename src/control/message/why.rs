@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use super::{Estimate, InstanceId, LeaseId, LeaseView, Shortage, TaskId};
-use crate::profile::{Change, ClassName, PoolName};
+use super::{DiskOf, Estimate, InstanceId, LeaseId, LeaseView, Shortage, TaskId};
+use crate::profile::{Change, ClassName, PoolName, ProviderName};
 use crate::quantity::{Bytes, Instant, MilliCpu, Permille};
 
 /// Admission's answer to a request or a start.
@@ -78,6 +78,31 @@ pub enum Why {
         /// What is not promised yet.
         have: MilliCpu,
     },
+    /// Processes and threads that the kernel can have: those that instances may make are promised.
+    Pids {
+        /// What one more may make, its `pids`, as above.
+        need: u64,
+        /// What is neither promised, nor there, nor the host's reserve.
+        have: u64,
+    },
+    /// A disk is so full that the engine or the store may soon break.
+    Disk {
+        /// Whose.
+        of: DiskOf,
+        /// What must be free.
+        need: Bytes,
+        /// What is free.
+        have: Bytes,
+    },
+    /// The same of its inodes.
+    Inodes {
+        /// Whose.
+        of: DiskOf,
+        /// How many must be free.
+        need: u64,
+        /// How many are free.
+        have: u64,
+    },
     /// The operator's ceiling on the pool's instances.
     MaxInstances {
         /// How many there are, in any state.
@@ -85,12 +110,59 @@ pub enum Why {
         /// `max_instances`.
         limit: u32,
     },
+    /// The operator's ceiling on how long the pool's instances may be there together.
+    InstanceHours {
+        /// How long they were, within the time.
+        used: Duration,
+        /// How long they may be.
+        most: Duration,
+        /// Within this time.
+        per: Duration,
+        /// After which time there is room again, at the earliest.
+        returns_in: Duration,
+    },
     /// The tenant has as many leases as it may.
     TenantLimit {
         /// How many it has, those that wait included.
         have: u32,
         /// Its `max_leases`.
         limit: u32,
+    },
+    /// As many leases of the pool wait for a person as may.
+    MaxHolds {
+        /// How many do.
+        have: u32,
+        /// The pool's `max_holds`.
+        limit: u32,
+        /// When the next of them ends, at the latest.
+        until: Instant,
+    },
+    /// As many leases of the tenant wait for a person as may.
+    TenantHolds {
+        /// How many do.
+        have: u32,
+        /// The tenant's `max_holds`.
+        limit: u32,
+        /// When the next of them ends, at the latest.
+        until: Instant,
+    },
+    /// As many permits of a provider are waited for as may be.
+    ProviderWaits {
+        /// Which.
+        provider: ProviderName,
+        /// How many are.
+        waiting: u32,
+        /// Its `max_waiting`.
+        limit: u32,
+        /// When the next of them is given.
+        until: Instant,
+    },
+    /// A provider has no permit now: its rate is used up, or it throttles.
+    ProviderSpent {
+        /// Which.
+        provider: ProviderName,
+        /// When the next one is there, at the earliest.
+        until: Instant,
     },
     /// What is free is held back for other classes.
     HeldBack {
@@ -105,6 +177,15 @@ pub enum Why {
         have: u32,
         /// `max_starts`.
         limit: u32,
+    },
+    /// More at once than the host has shown to make without each taking much longer than one alone.
+    StartPace {
+        /// Under way.
+        have: u32,
+        /// How many may be now; `max_starts` is more.
+        limit: u32,
+        /// How long the last ones took, as a share of one alone.
+        strain: Permille,
     },
     /// Starts of this pool fail; the next try is later.
     Backoff {
@@ -177,6 +258,8 @@ pub enum Refusal {
     NoSuchPool(PoolName, Vec<PoolName>),
     /// The pool's host has no such class; the ones there are.
     NoSuchClass(ClassName, Vec<ClassName>),
+    /// There is no such provider; the ones there are.
+    NoSuchProvider(ProviderName, Vec<ProviderName>),
     /// There is no such lease, or none any more.
     NoSuchLease(LeaseId),
     /// This task was asked for with other wishes; its last lease, where there was one.

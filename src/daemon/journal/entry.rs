@@ -106,15 +106,17 @@ fn is_trouble(what: &What) -> bool {
     match what {
         What::InstanceStartFailed(_)
         | What::InstanceStuck(..)
+        | What::OutOfMemory(_)
         | What::EngineLost(_)
         | What::TelemetryLost(_)
+        | What::DiskLow(_)
         | What::ReliefEnds(..)
         | What::CeilingsRefused(_)
         | What::StoreLost(_)
         | What::ReloadRefused(_) => true,
         // What was lent is gone, and its caller had no part in it.
         What::LeaseEnded(
-            End::Failed(Failure::Died(_) | Failure::Vanished)
+            End::Failed(Failure::Died(_) | Failure::OutOfMemory(_) | Failure::Vanished)
             | End::Interrupted(Interruption::HostLost | Interruption::Pressure),
         ) => true,
         What::Pressure(_, now) => now.level > Level::Calm,
@@ -126,6 +128,12 @@ fn is_trouble(what: &What) -> bool {
         | What::LeaseQueued
         | What::LeaseDegraded { .. }
         | What::LeaseGranted(_)
+        | What::LeaseHeld(..)
+        | What::LeaseResumed(_)
+        | What::HoldRefused(_)
+        | What::PermitRefused(_)
+        | What::ProviderThrottled(..)
+        | What::ProviderBack(_)
         | What::LeaseEnded(_)
         | What::RequestRefused(_)
         | What::DrainBegan(_)
@@ -138,6 +146,7 @@ fn is_trouble(what: &What) -> bool {
         | What::StoreBack
         | What::Recovered { .. }
         | What::TelemetryBack
+        | What::DiskRoom
         | What::ReliefAsks(..)
         | What::CeilingsStand(_) => false,
     }
@@ -151,10 +160,17 @@ fn state_and_reason(what: &What) -> (&'static str, Option<&'static str>) {
         What::InstanceStartFailed(_) => ("start_failed", None),
         What::InstanceStopping(why) => ("stopping", Some(why.code())),
         What::InstanceStuck(..) => ("stuck", None),
+        What::OutOfMemory(oom) => ("out_of_memory", Some(oom.level.code())),
         What::InstanceGone => ("gone", None),
         What::LeaseQueued => ("queued", None),
         What::LeaseDegraded { .. } => ("degraded", Some("no_telemetry")),
         What::LeaseGranted(_) => ("executing", None),
+        What::LeaseHeld(..) => ("waiting_for_approval", None),
+        What::LeaseResumed(_) => ("executing", Some("resumed")),
+        What::HoldRefused(why) => ("executing", Some(why.code())),
+        What::PermitRefused(why) => ("executing", Some(why.code())),
+        What::ProviderThrottled(..) => ("provider_throttled", None),
+        What::ProviderBack(_) => ("provider_whole", None),
         What::LeaseEnded(end) => (end.code(), Some(end.reason())),
         What::RequestRefused(why) => ("refused", Some(why.code())),
         What::DrainBegan(_) => ("draining", None),
@@ -168,6 +184,8 @@ fn state_and_reason(what: &What) -> (&'static str, Option<&'static str>) {
         What::EngineLost(_) => ("engine_unreachable", None),
         What::TelemetryLost(_) => ("telemetry_unknown", None),
         What::TelemetryBack => ("telemetry_known", None),
+        What::DiskLow(why) => ("disk_low", Some(why.code())),
+        What::DiskRoom => ("disk_room", None),
         What::Pressure(before, now) => (now.level.code(), Some(before.code())),
         What::ReliefAsks(..) => ("relief", Some("reclaim")),
         What::ReliefEnds(victim, _) => ("relief", Some(victim.tier.code())),
@@ -203,8 +221,17 @@ impl Numbers {
             What::InstanceWarm(took) => Numbers { took: Some(*took), ..none },
             What::LeaseGranted(waited) => Numbers { waited: Some(*waited), ..none },
             What::InstanceStuck(_, tries) => Numbers { count: Some(u64::from(*tries)), ..none },
+            What::OutOfMemory(oom) => {
+                Numbers { count: Some(oom.processes), held: oom.held.map(Bytes::get), ..none }
+            }
             What::ProfileReloaded(changes) => Numbers { count: Some(u64::from(*changes)), ..none },
-            What::RequestRefused(why) | What::LeaseEnded(End::Refused(why)) => Numbers::of_limit(why),
+            What::LeaseHeld(lasting, _) => Numbers { took: Some(*lasting), ..none },
+            What::LeaseResumed(after) => Numbers { waited: Some(*after), ..none },
+            What::RequestRefused(why)
+            | What::HoldRefused(why)
+            | What::PermitRefused(why)
+            | What::DiskLow(why)
+            | What::LeaseEnded(End::Refused(why)) => Numbers::of_limit(why),
             What::LeaseEnded(End::Failed(Failure::Died(Exit { code })))
             | What::InstanceStartFailed(
                 StartFailure::Died(Exit { code }) | StartFailure::DiedYoung(Exit { code }),
@@ -237,6 +264,9 @@ impl Numbers {
             | What::StoreBack
             | What::Recovered { .. }
             | What::TelemetryBack
+            | What::ProviderThrottled(..)
+            | What::ProviderBack(_)
+            | What::DiskRoom
             | What::CeilingsStand(_)
             | What::CeilingsRefused(_) => none,
         }

@@ -1,7 +1,7 @@
 //! What is said over and over is said once in a while, with how often it was.
 //!
-//! Only what anybody can cause as often as he likes is held back: refusals, failed starts, and the coming and going of
-//! the engine, of measurements, of the store, of pressure and of ceilings. Every transition of a lease or an instance is an
+//! Only what anybody can cause as often as he likes is held back: refusals, failed starts, throttling, and the coming and going of
+//! the engine, of measurements, of room on disks, of the store, of pressure and of ceilings. Every transition of a lease or an instance is an
 //! entry of its own, always.
 
 use std::collections::BTreeMap;
@@ -80,11 +80,18 @@ fn kind(event: &Event) -> Option<Kind> {
     let of = |what, reason| Some((what, reason, event.pool.clone(), event.tenant.clone()));
     match &event.what {
         What::RequestRefused(why) => of("refused", why.code()),
+        What::HoldRefused(why) => of("hold_refused", why.code()),
+        What::PermitRefused(why) => of("permit_refused", why.code()),
+        What::ProviderThrottled(..) => of("provider_throttled", ""),
+        What::ProviderBack(_) => of("provider_whole", ""),
         What::InstanceStartFailed(_) => of("start_failed", ""),
+        What::OutOfMemory(oom) => of("out_of_memory", oom.level.code()),
         What::EngineLost(_) => of("engine", ""),
         What::EngineBack => of("engine", ""),
         What::TelemetryLost(_) => of("telemetry", ""),
         What::TelemetryBack => of("telemetry", ""),
+        What::DiskLow(_) => of("disk", ""),
+        What::DiskRoom => of("disk", ""),
         What::Pressure(_, now) => of("pressure", now.level.code()),
         What::CeilingsStand(_) => of("ceilings_stand", ""),
         What::CeilingsRefused(_) => of("ceilings_refused", ""),
@@ -99,6 +106,8 @@ fn kind(event: &Event) -> Option<Kind> {
         | What::LeaseQueued
         | What::LeaseDegraded { .. }
         | What::LeaseGranted(_)
+        | What::LeaseHeld(..)
+        | What::LeaseResumed(_)
         | What::LeaseEnded(_)
         | What::DrainBegan(_)
         | What::Drained

@@ -15,7 +15,7 @@ mod telemetry;
 #[cfg(test)]
 pub(super) mod tests;
 
-pub(super) use pool::{MOST_INSTANCES, PROCESS_FLOOR, SHORTEST, SMALLEST_FOLDER};
+pub(super) use pool::{HOUR, MONTH, MOST_HOURS, MOST_INSTANCES, PROCESS_FLOOR, SHORTEST, SMALLEST_FOLDER};
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -26,7 +26,9 @@ use crate::profile::check::pool::Written;
 use crate::profile::effective::Effective;
 use crate::profile::mistake::{Mistake, Place, Source, Wrong};
 use crate::profile::tree::{Tree, quote};
-use crate::profile::{Amount, Class, ClassName, Host, HostProfile, Mistakes, PoolName, TenantLimits};
+use crate::profile::{
+    Amount, Class, ClassName, Host, HostProfile, Mistakes, PoolName, Provider, ProviderName, TenantLimits,
+};
 use crate::quantity::{Bytes, MilliCpu, Permille};
 
 /// The largest file that is read as a profile. As many pools as allowed, with every key and its
@@ -38,6 +40,9 @@ const MOST_POOLS: usize = 64;
 
 /// Most classes of a host. Each is another queue in each pool.
 const MOST_CLASSES: usize = 32;
+
+/// Most providers of a host. Each is listed by every scrape.
+const MOST_PROVIDERS: usize = 64;
 
 /// Most tenants with limits of their own.
 const MOST_TENANTS: usize = 1024;
@@ -127,6 +132,9 @@ fn profile(tree: &Tree, notes: &Notes) -> Option<HostProfile> {
     let class_tables = root.section("class", "[class.interactive]");
     let class_names = class_names(class_tables.as_ref());
     let classes = classes(class_tables);
+    let provider_tables = root.section("provider", "[provider.models]");
+    let names = Names { classes: class_names, providers: names_of(provider_tables.as_ref()) };
+    let providers = providers(provider_tables);
     let tenants = tenants(root.section("tenant", "[tenant.alice]"));
     let pool_tables = root.section("pool", "[pool.chromium]");
     // A pool section that is no table at all was noted as such.
@@ -142,7 +150,7 @@ fn profile(tree: &Tree, notes: &Notes) -> Option<HostProfile> {
         limit_count(&tables, MOST_POOLS, "pools");
         for (name, fields) in tables.sections("[pool.chromium]") {
             tables.name_is_right(name, table_name);
-            match pool::pool(fields, &class_names) {
+            match pool::pool(fields, &names) {
                 Written::Pool(pool) => drop(pools.insert(PoolName::new(name), *pool)),
                 Written::Disabled => disabled += 1,
                 Written::Incomplete => complete = false,
@@ -154,7 +162,8 @@ fn profile(tree: &Tree, notes: &Notes) -> Option<HostProfile> {
             tables.note(Wrong::new(wrong));
         }
     }
-    complete.then_some(HostProfile { host, classes, pools, tenants })
+    let providers = providers.filter(|_| complete)?;
+    Some(HostProfile { host, classes, pools, providers, tenants })
 }
 
 fn host(fields: Option<Fields<'_>>) -> Host {
@@ -162,8 +171,12 @@ fn host(fields: Option<Fields<'_>>) -> Host {
     let mut reserve_memory = Amount::Share(Permille::new(100));
     // Half a core: the engine's and the daemon's own work at a few starts per second.
     let mut reserve_cpu = MilliCpu::new(500);
+    // A quarter: what the host runs beside containers, each of which may have all that its limit allows.
+    let mut reserve_pids = Permille::new(250);
     // 5 %: room for the files of the images, which would otherwise be read from disk again and again.
     let mut floor = Amount::Share(Permille::new(50));
+    // 5 %: an engine with a full disk starts nothing, and logs, records and this host's own work go on until then.
+    let mut disk_floor = Amount::Share(Permille::new(50));
     // Twice: browsers and sandboxes mostly wait, for the network or for their caller.
     let mut cpu_overcommit = Permille::new(2000);
     // Three, as E2B starts per node: more at once only makes each of them slower.
@@ -183,16 +196,57 @@ fn host(fields: Option<Fields<'_>>) -> Host {
             reserve_memory = reserve.read("memory", memory).or(reserve_memory).value;
             let cpu = shape::cores(MilliCpu::new(0)..=MOST_CORES);
             reserve_cpu = reserve.read("cpu", cpu).or(reserve_cpu).value;
+            reserve_pids = reserve.read("pids", shape::share(shares.clone())).or(reserve_pids).value;
             reserve.finish();
         }
-        floor = host.read("floor", shape::amount(MOST_MEMORY, shares)).or(floor).value;
+        floor = host.read("floor", shape::amount(MOST_MEMORY, shares.clone())).or(floor).value;
+        disk_floor = host.read("disk_floor", shape::amount(MOST_MEMORY, shares)).or(disk_floor).value;
         // Below 100 % cores would lie idle by decree; ten times is where nothing finishes any more.
         let overcommit = shape::share(Permille::new(1000)..=Permille::new(10_000));
         cpu_overcommit = host.read("cpu_overcommit", overcommit).or(cpu_overcommit).value;
         max_starts = host.read("max_starts", shape::count(1..=64)).or(max_starts).value;
         host.finish();
     }
-    Host { name, reserve_memory, reserve_cpu, floor, cpu_overcommit, max_starts }
+    Host { name, reserve_memory, reserve_cpu, reserve_pids, floor, disk_floor, cpu_overcommit, max_starts }
+}
+
+/// What a pool may name, right or wrong itself: what is wrong there is reported once.
+pub(super) struct Names {
+    pub(super) classes: BTreeSet<String>,
+    pub(super) providers: BTreeSet<String>,
+}
+
+fn names_of(tables: Option<&Fields<'_>>) -> BTreeSet<String> {
+    let written = tables.map(|tables| tables.sections("[provider.models]")).unwrap_or_default();
+    written.iter().map(|(name, _)| (*name).to_owned()).collect()
+}
+
+/// All providers; none at all where one of them has no rate, which has been noted.
+fn providers(tables: Option<Fields<'_>>) -> Option<BTreeMap<ProviderName, Provider>> {
+    let Some(tables) = tables else { return Some(BTreeMap::new()) };
+    limit_count(&tables, MOST_PROVIDERS, "providers");
+    let mut providers = BTreeMap::new();
+    let mut complete = true;
+    for (name, mut fields) in tables.sections("[provider.models]") {
+        tables.name_is_right(name, table_name);
+        let rate = fields.require("rate", "rate = \"60/min\"", shape::rate);
+        // One: what a pause has left over, some services count as a crowd.
+        let burst = fields.read("burst", shape::count(1..=10_000)).or(1).value;
+        // Each that waits holds up an instance with all its memory.
+        let max_waiting = fields.read("max_waiting", shape::count(1..=10_000)).or(10).value;
+        // As long as most clients wait for an answer.
+        let wait = Duration::from_secs(30);
+        let max_wait = fields.read("max_wait", shape::time(SHORTEST..=DAY)).or(wait).value;
+        fields.finish();
+        match rate {
+            Some(rate) => {
+                let provider = Provider { rate, burst, max_waiting, max_wait };
+                providers.insert(ProviderName::new(name), provider);
+            }
+            None => complete = false,
+        }
+    }
+    complete.then_some(providers)
 }
 
 /// What a pool may name as its class: also one with mistakes in it, so that these are reported once.
@@ -257,9 +311,10 @@ fn tenants(tables: Option<Fields<'_>>) -> BTreeMap<String, TenantLimits> {
     for (name, mut fields) in tables.sections("[tenant.alice]") {
         tables.name_is_right(name, tenant_name);
         let max_leases = fields.read("max_leases", shape::count(1..=100_000)).map(Some).or(None).value;
+        let max_holds = fields.read("max_holds", shape::count(0..=100_000)).map(Some).or(None).value;
         fields.finish();
-        if max_leases.is_some() {
-            tenants.insert(name.to_owned(), TenantLimits { max_leases });
+        if max_leases.is_some() || max_holds.is_some() {
+            tenants.insert(name.to_owned(), TenantLimits { max_leases, max_holds });
         }
     }
     tenants

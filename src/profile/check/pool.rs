@@ -12,10 +12,13 @@ use std::time::Duration;
 
 use crate::profile::check::fields::{Fields, Given, nearest};
 use crate::profile::check::shape::{self, spell_size, spell_time};
-use crate::profile::check::{DAY, MOST_CORES, MOST_MEMORY, shares, telemetry};
+use crate::profile::check::{DAY, MOST_CORES, MOST_MEMORY, Names, shares, telemetry};
 use crate::profile::mistake::Wrong;
 use crate::profile::tree::{Data, Value, quote};
-use crate::profile::{ClassName, Deadlines, Kind, Network, OnPressure, Pool, Probe, Template, Warm};
+use crate::profile::{
+    ClassName, Deadlines, Holds, InstanceHours, Kind, Network, OnPressure, Pool, Probe, ProviderName,
+    Template, Warm,
+};
 use crate::quantity::{Bytes, MilliCpu, Permille};
 
 /// What the process itself needs beside the files it keeps in memory. An interpreter starts in less.
@@ -26,6 +29,13 @@ pub(in crate::profile) const SMALLEST_FOLDER: Bytes = Bytes::new(4096);
 
 /// Most instances of a pool; Docker's bridge has room for 1023, pools without network for some more.
 pub(in crate::profile) const MOST_INSTANCES: u32 = 4096;
+
+/// More hours than the most instances have in the longest time.
+pub(in crate::profile) const MOST_HOURS: u32 = 4_000_000;
+
+/// The shortest and the longest time that hours are added up over.
+pub(in crate::profile) const HOUR: Duration = Duration::from_secs(3600);
+pub(in crate::profile) const MONTH: Duration = Duration::from_secs(31 * 24 * 3600);
 
 /// The shortest time that is a deadline at all.
 pub(in crate::profile) const SHORTEST: Duration = Duration::from_millis(1);
@@ -71,27 +81,31 @@ pub(super) enum Written {
 }
 
 /// Reads a pool. Of one that is not enabled only what is written must be right.
-pub(super) fn pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Written {
+pub(super) fn pool(mut fields: Fields<'_>, names: &Names) -> Written {
     let enabled = fields.read("enabled", shape::flag).or(true).value;
     if !enabled {
         fields.may_be_partial();
     }
-    match whole_pool(fields, classes) {
+    match whole_pool(fields, names) {
         _ if !enabled => Written::Disabled,
         Some(pool) => Written::Pool(Box::new(pool)),
         None => Written::Incomplete,
     }
 }
 
-fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool> {
+fn whole_pool(mut fields: Fields<'_>, names: &Names) -> Option<Pool> {
+    let classes = &names.classes;
     let kinds = [Kind::Browser, Kind::Sandbox].map(|kind| (kind.as_str(), kind));
     let kind = fields.require("kind", "kind = \"browser\"", shape::word(&kinds));
     let default_class = default_class(&mut fields, classes);
     let memory = memory(&mut fields, kind);
     let template = template(&mut fields, kind, memory.max, memory.shm, memory.tmpfs);
+    let cpus_expect = cpus_expect(&mut fields, template.as_ref());
     let (warm, max_instances) = stock(&mut fields);
+    let max_instance_hours = instance_hours(&mut fields);
     let shares = shares::of(&mut fields, classes, max_instances);
     let (deadlines, expect_runtime) = deadlines(&mut fields);
+    let holds = holds(&mut fields, max_instances);
     let (target_utilization, miss_target) = targets(&mut fields);
     // It is the callers' words and the journal is the operator's: nothing goes there unasked.
     let journal_output = fields.read("journal_output", shape::flag).or(false).value;
@@ -99,6 +113,7 @@ fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool
     let words = [OnPressure::Keep, OnPressure::Interrupt].map(|word| (word.as_str(), word));
     let on_pressure = fields.read("on_pressure", shape::word(&words)).or(OnPressure::Keep).value;
     let without_telemetry = telemetry::of(&mut fields);
+    let provider = provider(&mut fields, &names.providers);
     fields.finish();
     let (kind, template) = (kind?, template?);
     let memory_expect = memory.expect;
@@ -107,17 +122,42 @@ fn whole_pool(mut fields: Fields<'_>, classes: &BTreeSet<String>) -> Option<Pool
         default_class,
         template,
         memory_expect,
+        cpus_expect,
         warm,
         max_instances,
+        max_instance_hours,
         deadlines,
         journal_output,
         on_pressure,
         without_telemetry,
         classes: shares,
+        holds,
+        provider,
         expect_runtime,
         target_utilization,
         miss_target,
     })
+}
+
+fn instance_hours(fields: &mut Fields<'_>) -> Option<InstanceHours> {
+    let mut budget = fields.section("max_instance_hours", "{ hours = 200, per = \"1d\" }")?;
+    let hours = budget.read("hours", shape::count(1..=MOST_HOURS)).map(Some).or(None).value;
+    // A day is what is paid and planned by.
+    let per = budget.read("per", shape::time(HOUR..=MONTH)).or(DAY).value;
+    budget.finish();
+    hours.map(|hours| InstanceHours { hours, per })
+}
+
+/// Without one all that it may use: until its use was measured, the worst case is the only safe expectation.
+fn cpus_expect(fields: &mut Fields<'_>, template: Option<&Template>) -> MilliCpu {
+    let expect = fields.read("cpus_expect", shape::cores(MilliCpu::new(10)..=MOST_CORES));
+    let Some(most) = template.map(|template| template.cpus) else { return MilliCpu::new(0) };
+    let expect = expect.or(most);
+    if expect.sound && expect.value > most {
+        let wrong = format!("expected at most `cpus`, which is {most}, found {}", expect.value);
+        fields.clash(&expect.place, "cpus_expect", Wrong::new(wrong));
+    }
+    expect.value
 }
 
 fn default_class(fields: &mut Fields<'_>, classes: &BTreeSet<String>) -> ClassName {
@@ -397,6 +437,43 @@ fn deadlines(fields: &mut Fields<'_>) -> (Deadlines, Duration) {
         stop_timeout,
     };
     (deadlines, expect.value)
+}
+
+/// The provider that its leases need; most need none.
+fn provider(fields: &mut Fields<'_>, providers: &BTreeSet<String>) -> Option<ProviderName> {
+    let provider = |value: &Value| {
+        let Data::Text(name) = &value.data else { return Err(shape::unexpected(value, "a provider's name")) };
+        if providers.contains(name) {
+            return Ok(ProviderName::new(name.as_str()));
+        }
+        let hint = match nearest(name, providers.iter().map(String::as_str)) {
+            Some(near) => format!("did you mean \"{near}\"?"),
+            None => format!("add a table such as: [provider.{name}]"),
+        };
+        Err(Wrong::new(format!("there is no provider {}", quote(name))).hint(hint))
+    };
+    fields.read("provider", provider).map(Some).or(None).value
+}
+
+/// How its leases may wait for a person.
+fn holds(fields: &mut Fields<'_>, slots: u32) -> Holds {
+    let mut holds = Holds::of_slots(slots);
+    if let Some(mut hold) = fields.section("hold", "{ timeout = \"10m\", longest = \"1h\" }") {
+        let times = || shape::time(SHORTEST..=7 * DAY);
+        let timeout = hold.read("timeout", times());
+        let longest = hold.read("longest", times()).or(holds.longest);
+        let timeout = timeout.or(holds.timeout.min(longest.value));
+        if timeout.sound && longest.sound && timeout.value > longest.value {
+            let [found, most] = [timeout.value, longest.value].map(spell_time);
+            let wrong = Wrong::new(format!("expected at most `longest`, which is {most}, found {found}"));
+            hold.clash(&timeout.place, "timeout", wrong);
+        }
+        (holds.timeout, holds.longest) = (timeout.value, longest.value);
+        hold.finish();
+    }
+    // None: a pool whose leases have nobody to wait for.
+    holds.most = fields.read("max_holds", shape::count(0..=MOST_INSTANCES)).or(holds.most).value;
+    holds
 }
 
 /// Without a kind some defaults are as good as others: the profile is not going to be used.

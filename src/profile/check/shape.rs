@@ -12,7 +12,7 @@ use crate::profile::Amount;
 use crate::profile::check::fields::nearest;
 use crate::profile::mistake::Wrong;
 use crate::profile::tree::{Data, Value, quote};
-use crate::quantity::{Bytes, DURATION_EXPECTED, MilliCpu, Permille, parse_duration};
+use crate::quantity::{Bytes, DURATION_EXPECTED, MilliCpu, Permille, Rate, parse_duration};
 
 /// A size in this range.
 pub(super) fn size(range: RangeInclusive<Bytes>) -> impl Fn(&Value) -> Result<Bytes, Wrong> {
@@ -30,6 +30,12 @@ pub(super) fn time(range: RangeInclusive<Duration>) -> impl Fn(&Value) -> Result
         let time = parse_duration(text).map_err(|_| unread(value, DURATION_EXPECTED, time_hint))?;
         within(time, &range, |time| spell_time(*time))
     }
+}
+
+/// A rate.
+pub(super) fn rate(value: &Value) -> Result<Rate, Wrong> {
+    let text = quantity(value, Rate::EXPECTED, rate_hint)?;
+    Rate::parse(text).map_err(|_| unread(value, Rate::EXPECTED, rate_hint))
 }
 
 /// A number of cores in this range.
@@ -231,6 +237,12 @@ fn time_hint(number: &str) -> Option<String> {
 /// Cores have no unit; only the quotes were missing.
 fn cores_hint(number: &str) -> Option<String> {
     MilliCpu::parse(number).ok().map(|_| number.into())
+}
+
+/// A bare number of a rate was in a minute, as most services write it.
+fn rate_hint(number: &str) -> Option<String> {
+    let text = format!("{number}/min");
+    Rate::parse(&text).ok().map(|_| text)
 }
 
 /// A bare number of a share was per cent.

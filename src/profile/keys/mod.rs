@@ -5,6 +5,9 @@
 //! its default and to the ends of its range, is refused one step beyond, and every key that the parser knows is
 //! here.
 
+mod admission;
+mod hold;
+mod provider;
 #[cfg(test)]
 mod tests;
 
@@ -13,14 +16,15 @@ use std::time::Duration;
 
 use crate::profile::check::shape::{spell_size, spell_time};
 use crate::profile::check::{
-    DAY, MOST_CORES, MOST_INSTANCES, MOST_MEMORY, PROCESS_FLOOR, SHORTEST, SMALLEST_FOLDER,
+    DAY, HOUR, MONTH, MOST_CORES, MOST_HOURS, MOST_INSTANCES, MOST_MEMORY, PROCESS_FLOOR, SHORTEST,
+    SMALLEST_FOLDER,
 };
 use crate::quantity::{Bytes, MilliCpu, Permille};
 
 /// A key of the profile.
 #[derive(Debug, Clone, Copy)]
 pub struct Key {
-    /// The table it belongs to: `host`, `class.NAME`, `tenant.NAME` or `pool.NAME`.
+    /// The table it belongs to: `host`, `class.NAME`, `provider.NAME`, `tenant.NAME` or `pool.NAME`.
     pub table: &'static str,
     /// Its name there, dotted where it is in a table of its own.
     pub name: &'static str,
@@ -45,8 +49,8 @@ pub enum Range {
     Cores(MilliCpu, MilliCpu),
     /// A share.
     Share(Permille, Permille),
-    /// A size up to the first, or a share up to the second.
-    Amount(Bytes, Permille),
+    /// A size up to the first, or a share up to the second, of this.
+    Amount(Bytes, Permille, &'static str),
     /// A whole number.
     Count(u32, u32),
     /// `true` or `false`.
@@ -102,12 +106,8 @@ impl fmt::Display for Range {
             }
             Range::Cores(from, to) => write!(f, "cores as text, \"{from}\" to \"{to}\""),
             Range::Share(from, to) => write!(f, "share, {from} to {to}"),
-            Range::Amount(most, share) => {
-                write!(
-                    f,
-                    "share of the host's memory up to {share}, or size with a unit up to {}",
-                    spell_size(*most)
-                )
+            Range::Amount(most, share, whole) => {
+                write!(f, "share of {whole} up to {share}, or size with a unit up to {}", spell_size(*most))
             }
             Range::Count(from, to) => write!(f, "whole number, {from} to {to}"),
             Range::Flag => write!(f, "true or false"),
@@ -157,6 +157,7 @@ const MOST_SHARE: Permille = Permille::new(950);
 
 const HOST: &str = "host";
 const CLASS: &str = "class.NAME";
+const PROVIDER: &str = "provider.NAME";
 const TENANT: &str = "tenant.NAME";
 const POOL: &str = "pool.NAME";
 
@@ -173,7 +174,7 @@ pub const KEYS: &[Key] = &[
     Key {
         table: HOST,
         name: "reserve.memory",
-        range: Range::Amount(MOST_MEMORY, MOST_SHARE),
+        range: Range::Amount(MOST_MEMORY, MOST_SHARE, "the host's memory"),
         usual: both("\"10%\""),
         meaning: "Memory of the host's total that never belongs to containers.",
         reason: "400 MiB of 4 GiB, for the engine, the logs and this daemon. Large hosts should say less.",
@@ -186,20 +187,22 @@ pub const KEYS: &[Key] = &[
         meaning: "Cores that never belong to containers.",
         reason: "The engine's and the daemon's own work at a few starts a second.",
     },
+    admission::RESERVE_PIDS,
     Key {
         table: HOST,
         name: "floor",
-        range: Range::Amount(MOST_MEMORY, MOST_SHARE),
+        range: Range::Amount(MOST_MEMORY, MOST_SHARE, "the host's memory"),
         usual: both("\"5%\""),
         meaning: "MemAvailable that must remain whatever was promised; below it nothing is started.",
         reason: "Room for the files of the images, which would otherwise be read from disk again and again.",
     },
+    admission::DISK_FLOOR,
     Key {
         table: HOST,
         name: "cpu_overcommit",
         range: Range::Share(Permille::new(1000), Permille::new(10_000)),
         usual: both("\"200%\""),
-        meaning: "How far the sum of the instances' cpus may exceed the cores that are not reserved.",
+        meaning: "How far the sum of what instances are expected to use (cpus_expect) may exceed the cores that are not reserved.",
         reason: "Browsers and sandboxes mostly wait, for the network or for their caller.",
     },
     Key {
@@ -243,16 +246,11 @@ pub const KEYS: &[Key] = &[
                   started.",
         reason: "More would not be served within max_wait. Each costs a few KiB of the daemon's memory.",
     },
-    Key {
-        table: CLASS,
-        name: "refuse_early",
-        range: Range::Flag,
-        usual: both("false"),
-        meaning: "Whether a request that would wait for longer than it may, by its place and the pace at which leases of \
-                  the pool ended lately, is refused at once, with that estimate and when to come back.",
-        reason: "Whoever can go elsewhere should not wait in vain; but an estimate may be wrong. Without one, with too few \
-                 ends in the last five minutes or where something else than leases is in the way, nobody is refused for it.",
-    },
+    provider::RATE,
+    provider::BURST,
+    provider::MAX_WAITING,
+    provider::MAX_WAIT,
+    admission::REFUSE_EARLY,
     Key {
         table: TENANT,
         name: "max_leases",
@@ -261,6 +259,7 @@ pub const KEYS: &[Key] = &[
         meaning: "Leases that this tenant may have at once over all pools, waiting ones included.",
         reason: "Tenants take turns, so that a limit is needed only where one must not hold what others will want.",
     },
+    hold::TENANT_MAX_HOLDS,
     Key {
         table: POOL,
         name: "enabled",
@@ -333,6 +332,15 @@ pub const KEYS: &[Key] = &[
         usual: both("\"1\""),
         meaning: "Processor time per time that one instance may use.",
         reason: "The common figure for one browser session, and for a script that does not ask for more.",
+    },
+    Key {
+        table: POOL,
+        name: "cpus_expect",
+        range: Range::Cores(MilliCpu::new(10), MOST_CORES),
+        usual: both("\"1\""),
+        meaning: "Processor time per time that one instance is expected to use, at most cpus; where those that work use more in \
+                  one of twenty looks, that counts instead.",
+        reason: "The default is cpus: less lets more of them be, and what is measured corrects one that is too small.",
     },
     Key {
         table: POOL,
@@ -451,6 +459,22 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         table: POOL,
+        name: "max_instance_hours.hours",
+        range: Range::Count(1, MOST_HOURS),
+        usual: Usual::Open("as many as there come", "200"),
+        meaning: "Hours that all instances together may be there, whatever they do, within `per`; beyond it none is started.",
+        reason: "A ceiling on what a pool may cost. What runs goes on, and what was used is remembered over a restart.",
+    },
+    Key {
+        table: POOL,
+        name: "max_instance_hours.per",
+        range: Range::Time(HOUR, MONTH),
+        usual: both("\"1d\""),
+        meaning: "The time that these hours are added up over: always the last of it, and up to a 48th more.",
+        reason: "A day is what is planned by.",
+    },
+    Key {
+        table: POOL,
         name: "start_timeout",
         range: Range::Time(SHORTEST, seconds(600)),
         usual: both("\"1m\""),
@@ -489,6 +513,9 @@ pub const KEYS: &[Key] = &[
         meaning: "How long a lease is expected to run, until some have ended and it is known; at most max_runtime.",
         reason: "A task of some steps. A wrong figure costs some stock too many or too few until the first end.",
     },
+    hold::TIMEOUT,
+    hold::LONGEST,
+    hold::MAX_HOLDS,
     Key {
         table: POOL,
         name: "stop_timeout",
@@ -515,6 +542,14 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         table: POOL,
+        name: "provider",
+        range: Range::Text("a provider's name"),
+        usual: Usual::Open("none", "\"models\""),
+        meaning: "The provider that its leases need: while as many as may wait for it, or it is throttled, the pool lends and starts nothing.",
+        reason: "What is lent then would only wait with its memory.",
+    },
+    Key {
+        table: POOL,
         name: "journal_output",
         range: Range::Flag,
         usual: both("false"),
@@ -529,36 +564,9 @@ pub const KEYS: &[Key] = &[
         meaning: "What becomes of its leases when the host is short of memory: they go on, or may be interrupted after all that is warm.",
         reason: "Work that is under way is what the host is there for. At the critical level one that holds more than its envelope may go all the same.",
     },
-    Key {
-        table: POOL,
-        name: "without_telemetry",
-        range: Range::Text("\"stop\"; or a table with one of the two keys below"),
-        usual: both("\"stop\""),
-        meaning: "What becomes of new work while the host's memory, processors or what all containers hold are unknown: \
-                  nothing is started. What is warm is lent all the same.",
-        reason: "What nobody can see is not to be filled. A figure is unknown ten seconds after it was last read.",
-    },
-    Key {
-        table: POOL,
-        name: "without_telemetry.slots",
-        range: Range::Count(1, MOST_INSTANCES),
-        usual: Usual::Open("none are started", "4"),
-        meaning: "Starts go on meanwhile while this pool has fewer instances than this in any state, and while the host \
-                  would have room if every instance of every pool grew to its memory_max.",
-        reason: "That room is counted by the total memory and the cores that were last seen, which do not change; what \
-                 outlived its container is not known then. Where the total was never seen this number alone bounds the \
-                 pool: it should fit an empty host.",
-    },
-    Key {
-        table: POOL,
-        name: "without_telemetry.use",
-        range: Range::Text("another pool's name, of the same kind"),
-        usual: Usual::Open("no other pool", "\"q\""),
-        meaning: "Requests that would need a start go to this pool meanwhile, be they new or waiting, and their leases \
-                  say so. They stay there.",
-        reason: "A cheaper pool may have more that is warm, or slots without telemetry. A way through several pools \
-                 must end.",
-    },
+    admission::WITHOUT_TELEMETRY,
+    admission::WITHOUT_TELEMETRY_SLOTS,
+    admission::WITHOUT_TELEMETRY_USE,
     Key {
         table: POOL,
         name: "class.interactive.share",

@@ -8,7 +8,12 @@ const CLASSES: [&str; 3] = ["interactive", "batch", "other"];
 
 /// A profile of this kind in which a key of the table is written so; the class it may be about is `class`.
 fn with(kind: &str, class: &str, key: &Key, value: Option<&str>) -> Result<HostProfile, Mistakes> {
-    let table = key.table.replace("NAME", if key.table == CLASS { class } else { "p" });
+    let name = match key.table {
+        CLASS => class,
+        PROVIDER => "models",
+        _ => "p",
+    };
+    let table = key.table.replace("NAME", name);
     let line = value.map_or(String::new(), |value| format!("{table}.{} = {value}\n", key.name));
     let written = |name: &str| key.table == POOL && key.name == name && value.is_some();
     let mut text = line;
@@ -19,6 +24,9 @@ fn with(kind: &str, class: &str, key: &Key, value: Option<&str>) -> Result<HostP
     }
     if key.name == "without_telemetry.use" {
         text += &format!("pool.q = {{ kind = \"{kind}\", image = 'i' }}\n");
+    }
+    if !text.contains("provider.models.rate") {
+        text += "provider.models.rate = \"60/min\"\n";
     }
     if !text.contains("class.other") {
         text += "[class.other]\n";
@@ -82,9 +90,10 @@ fn ends(range: Range) -> Option<[Option<String>; 4]> {
             [cores(from.get()), cores(to.get()), below, cores(to.get() + 1)]
         }
         Range::Share(from, to) => {
-            [share(from.get()), share(to.get()), share(from.get() - 1), share(to.get() + 1)]
+            let below = from.get().checked_sub(1).and_then(share);
+            [share(from.get()), share(to.get()), below, share(to.get() + 1)]
         }
-        Range::Amount(most, _) => [bytes(0), bytes(most.get()), None, bytes(most.get() + 1)],
+        Range::Amount(most, ..) => [bytes(0), bytes(most.get()), None, bytes(most.get() + 1)],
         Range::Count(from, to) => [
             Some(from.to_string()),
             Some(to.to_string()),
@@ -121,7 +130,7 @@ fn every_range_ends_where_the_parser_says() {
         for value in [below, above].into_iter().flatten() {
             assert!(out_of_range(key, &value).is_some(), "{}.{} = {value} is taken", key.table, key.name);
         }
-        if let Range::Amount(_, most) = key.range {
+        if let Range::Amount(_, most, _) = key.range {
             assert_eq!(out_of_range(key, &format!("\"{most}\"")), None);
             assert!(out_of_range(key, &format!("\"{}\"", Permille::new(most.get() + 1))).is_some());
         }
@@ -154,15 +163,19 @@ fn the_parser_knows_these_keys_and_no_others() {
         (HOST, ""),
         (HOST, "reserve"),
         (CLASS, ""),
+        (PROVIDER, ""),
         (TENANT, ""),
         (POOL, ""),
         (POOL, "warm"),
+        (POOL, "hold"),
         (POOL, "probe"),
         (POOL, "without_telemetry"),
         (POOL, "class.interactive"),
     ] {
         let path = format!("{}{}{sub}", table.replace("NAME", "p"), if sub.is_empty() { "" } else { "." });
-        let text = format!("{path}.qqqqqqqqqqqqqqqq = 1\npool.p.kind = 'browser'\npool.p.image = 'i'\n");
+        let text = format!(
+            "provider.p.rate = '1/s'\n{path}.qqqqqqqqqqqqqqqq = 1\npool.p.kind = 'browser'\npool.p.image = 'i'\n"
+        );
         let mistakes = check("host.toml", &text).unwrap_err();
         let hint = mistakes.as_slice()[0].hint.clone().unwrap();
         let mut known: Vec<&str> =

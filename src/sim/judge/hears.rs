@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use super::{Judge, Known, Seen};
-use crate::control::message::{Call, CallId, Engine, Input, InstanceId, LeaseId, Listing, News, Scope};
+use crate::control::message::{
+    Acquire, Call, CallId, Engine, Input, InstanceId, InstanceUse, LeaseId, Listing, News, Scope,
+};
 use crate::profile::HostProfile;
 use crate::quantity::Instant;
 
@@ -32,12 +34,15 @@ impl Judge {
                 if let Ok(cpu) = &sample.cpu {
                     self.cores = Some((cpu.cores, now));
                 }
-                for (id, usage) in &sample.instances {
-                    if let (Some(seen), Ok(held)) = (self.instances.get_mut(id), &usage.memory) {
-                        seen.held = Some((*held, now));
-                    }
+                if let Ok(pids) = &sample.pids {
+                    self.pids = Some((*pids, now));
                 }
+                for (known, disk) in self.disks.iter_mut().zip([&sample.engine_disk, &sample.state_disk]) {
+                    *known = disk.as_ref().ok().map(|disk| (*disk, now)).or(*known);
+                }
+                sample.instances.iter().for_each(|(id, usage)| self.hear_use(*id, usage));
             }
+            Input::Looked(id, usage) => self.hear_use(*id, usage),
             Input::Listed(listing) => self.hear_listing(listing),
             Input::Engine(engine) => self.engine = *engine == Engine::Reachable,
             Input::Instance(id, news) => {
@@ -52,9 +57,23 @@ impl Judge {
                 if let Some(lease) = self.asked.get(call).cloned() {
                     self.mark(&lease, |known| known.left = true);
                 }
+                self.leave_permit(*call);
                 self.again.remove(call);
                 self.calls.remove(call); // One that is handed in later than this is answered to nobody.
             }
+        }
+    }
+
+    fn hear_use(&mut self, id: InstanceId, usage: &InstanceUse) {
+        let Some(seen) = self.instances.get_mut(&id) else { return };
+        if let Ok(held) = &usage.memory {
+            seen.held = Some((*held, self.now));
+        }
+        if let Ok(kills) = &usage.kills {
+            if kills.processes > seen.kills.processes {
+                seen.killed_at = Some(self.now);
+            }
+            seen.kills = *kills;
         }
     }
 
@@ -93,31 +112,7 @@ impl Judge {
                 if !has_pool || self.hear_task(call, request) {
                     return; // It is refused, or about a lease that is known.
                 }
-                let pool = &self.profile.pools[&request.pool];
-                let class = request.class.clone();
-                let class = class.unwrap_or_else(|| pool.default_class.clone());
-                let deadlines = pool.deadlines.clone();
-                let most = self.profile.classes[&class].max_wait;
-                let known = Known {
-                    request: request.clone(),
-                    pool: request.pool.clone(),
-                    degraded_from: None,
-                    call,
-                    asked_at: now,
-                    wait: request.wait.unwrap_or(most).min(most),
-                    deadlines,
-                    granted: None,
-                    record: 0,
-                    told: false,
-                    used: false,
-                    active_at: now,
-                    deadline: now,
-                    ended: false,
-                    released: false,
-                    cancelled: false,
-                    left: false,
-                    overran: false,
-                };
+                let known = self.known(call, request);
                 self.asked.insert(call, request.lease.clone());
                 self.leases.insert(request.lease.clone(), known);
             }
@@ -130,6 +125,8 @@ impl Judge {
                 }
             }
             Call::Use(id) => self.touch(id, now),
+            Call::Hold(id, asked) => self.mark(id, |known| known.hold_asked = Some(asked.lasting)),
+            Call::Resume(id) => self.mark(id, |known| known.resumed = true),
             Call::Release(id) => self.mark(id, |known| known.released = true),
             Call::Cancel(id) => self.mark(id, |known| known.cancelled = true),
             Call::Undelivered(id) => self.mark(id, |known| known.left = true),
@@ -142,6 +139,8 @@ impl Judge {
             }
             Call::Reload(profile) => self.hear_reload(profile),
             Call::Undrain(scope) => drop(self.drains.remove(scope)),
+            Call::Permit(id, provider, wait) => self.hear_permit(call, (id, provider, *wait)),
+            Call::Providers | Call::Throttled(..) => {}
             Call::Get { .. }
             | Call::Leases
             | Call::Pools
@@ -151,8 +150,42 @@ impl Judge {
         }
     }
 
+    /// A request as it comes.
+    fn known(&self, call: CallId, request: &Acquire) -> Known {
+        let now = self.now;
+        let pool = &self.profile.pools[&request.pool];
+        let class = request.class.clone();
+        let class = class.unwrap_or_else(|| pool.default_class.clone());
+        let deadlines = pool.deadlines.clone();
+        let most = self.profile.classes[&class].max_wait;
+        Known {
+            request: request.clone(),
+            pool: request.pool.clone(),
+            degraded_from: None,
+            call,
+            asked_at: now,
+            wait: request.wait.unwrap_or(most).min(most),
+            deadlines,
+            granted: None,
+            record: 0,
+            told: false,
+            used: false,
+            hold: None,
+            hold_asked: None,
+            resumed: false,
+            active_at: now,
+            deadline: now,
+            ended: false,
+            released: false,
+            cancelled: false,
+            left: false,
+            overran: false,
+        }
+    }
+
     /// What holds from now on. What was made from an equal template counts as made from the new description.
     fn hear_reload(&mut self, profile: &HostProfile) {
+        self.permits.renew(profile, self.now);
         self.profile = Arc::new(profile.clone());
         for seen in self.instances.values_mut().filter(|seen| !seen.older) {
             if let Some(pool) = profile.pools.get(&seen.pool)
@@ -175,7 +208,7 @@ impl Judge {
         known.granted.map(|(_, at)| (known.deadline, at))
     }
 
-    fn touch(&mut self, id: &LeaseId, at: Instant) {
+    pub(super) fn touch(&mut self, id: &LeaseId, at: Instant) {
         if self.executing(id).is_some() {
             let first = !self.leases[id].used;
             self.mark(id, |known| {

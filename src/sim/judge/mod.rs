@@ -9,6 +9,8 @@
 //! costs here does not grow with the run.
 
 mod hears;
+mod holds;
+mod permits;
 mod relief;
 mod restarts;
 mod sees;
@@ -19,7 +21,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::control::message::{Acquire, CallId, HostMemory, InstanceId, LeaseId, Scope};
+use crate::control::message::{
+    Acquire, CallId, Disk, HostMemory, HostPids, InstanceId, Kills, LeaseId, Scope,
+};
 use crate::profile::{Deadlines, HostProfile, Pool, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
 
@@ -27,6 +31,8 @@ use crate::quantity::{Bytes, Instant, MilliCpu};
 pub(super) const LAG: Duration = Duration::from_millis(50);
 /// As long as a figure is believed after it was read.
 const BELIEVED: Duration = Duration::from_secs(10);
+/// Before so many lives no less counts than what is declared.
+const ENOUGH: u32 = 10;
 /// What an instance costs beside its own memory.
 const OVERHEAD: Bytes = Bytes::mib(10);
 
@@ -45,6 +51,9 @@ pub(super) struct Judge {
     cores: Option<(MilliCpu, Instant)>,
     /// When it was last seen what all containers hold.
     slice: Option<Instant>,
+    pids: Option<(HostPids, Instant)>,
+    /// The engine's and the state's.
+    disks: [Option<(Disk, Instant)>; 2],
     instances: BTreeMap<InstanceId, Seen>,
     /// Those of them that are not gone.
     there: BTreeSet<InstanceId>,
@@ -62,9 +71,10 @@ pub(super) struct Judge {
     calls: BTreeMap<CallId, Instant>,
     drains: BTreeMap<Scope, Instant>,
     strangers: BTreeMap<InstanceId, Instant>,
-    /// Leases that were granted, by pool.
-    grants: BTreeMap<PoolName, u32>,
+    /// What the controller expects one of a pool's newest template to need, and how many lives have taught it that.
+    envelopes: BTreeMap<PoolName, (Bytes, u32)>,
     books: relief::Books,
+    permits: permits::Books,
     /// The last record that was said to be written.
     written: u64,
 }
@@ -103,6 +113,9 @@ struct Seen {
     unseen: bool,
     lent: Option<LeaseId>,
     held: Option<(Bytes, Instant)>,
+    /// What the kernel was seen to have done to it, and when that was first more.
+    kills: Kills,
+    killed_at: Option<Instant>,
 }
 
 /// A lease that was asked for.
@@ -123,6 +136,11 @@ struct Known {
     record: u64,
     told: bool,
     used: bool,
+    /// Since when it waits for a person, and until when.
+    hold: Option<(Instant, Instant)>,
+    /// It was to be held, for so long where that was said; and to be resumed.
+    hold_asked: Option<Option<Duration>>,
+    resumed: bool,
     active_at: Instant,
     deadline: Instant,
     ended: bool,
@@ -142,6 +160,8 @@ impl Judge {
             memory: None,
             cores: None,
             slice: None,
+            pids: None,
+            disks: [None; 2],
             instances: BTreeMap::new(),
             there: BTreeSet::new(),
             leases: BTreeMap::new(),
@@ -153,10 +173,25 @@ impl Judge {
             calls: BTreeMap::new(),
             drains: BTreeMap::new(),
             strangers: BTreeMap::new(),
-            grants: BTreeMap::new(),
+            envelopes: BTreeMap::new(),
             books: relief::Books::default(),
+            permits: permits::Books::default(),
             written: 0,
         }
+    }
+
+    /// What the controller expects from here on: past lives may say otherwise than the profile, once they are enough.
+    pub(super) fn expect(&mut self, envelopes: impl Iterator<Item = (PoolName, Bytes, u32)>) -> Found {
+        self.envelopes.clear();
+        for (pool, usual, lives) in envelopes {
+            let declared =
+                self.profile.pools.get(&pool).map(|spec| spec.memory_expect.min(spec.template.memory_max));
+            sees::hold(lives >= ENOUGH || declared.is_none_or(|declared| usual >= declared), || {
+                format!("{pool} expects {usual} after {lives} lives, and {declared:?} is declared")
+            })?;
+            self.envelopes.insert(pool, (usual, lives));
+        }
+        Ok(())
     }
 
     /// Whether there is such a pool, be it that only something is left of it.

@@ -103,13 +103,17 @@ impl Judge {
         // A pool that a reload took away goes by what it said last.
         let pool = self.profile.pools.get(&known.pool).unwrap_or(made);
         let interactive = class.unwrap_or(&pool.default_class).as_str() == "interactive";
-        hold(!interactive || level == Level::Critical, || {
-            format!("{lease} is interactive and goes at {level:?}")
+        hold((!interactive && known.hold.is_none()) || level == Level::Critical, || {
+            format!("{lease} is interactive, or waits for a person, and goes at {level:?}: {known:?}")
         })?;
         let held = self.instances[&id].held.map(|(held, _)| held);
         let right = match victim.tier {
-            Tier::Outgrown => level == Level::Critical && held > Some(self.declared(&self.instances[&id])),
-            Tier::Interruptible => pool.on_pressure == crate::profile::OnPressure::Interrupt,
+            Tier::Outgrown => level == Level::Critical && held > Some(self.expected(&self.instances[&id])),
+            // What a pool that is gone said last may be of another template than this one was made from.
+            Tier::Interruptible => {
+                let pool = self.profile.pools.get(&known.request.pool);
+                pool.is_none_or(|pool| pool.on_pressure == crate::profile::OnPressure::Interrupt)
+            }
             Tier::PastPromise => known.granted.is_some_and(|(_, at)| {
                 now > at.after(
                     known

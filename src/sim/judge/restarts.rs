@@ -18,6 +18,7 @@ impl Judge {
     pub(in crate::sim) fn crash(&mut self, now: Instant, disk: &Disk) -> Found {
         self.now = now;
         self.calls.clear();
+        self.permits.forget();
         self.strangers.clear();
         // The next one begins calm, and knows of nobody that relief has ended.
         self.books = Books::since(now);
@@ -96,7 +97,8 @@ impl Judge {
             known.deadlines.idle_timeout = record.limits.idle;
         }
         match record.map(|record| &record.state) {
-            Some(LeaseRecordState::Executing { instance, granted_at, used, deadline }) => {
+            Some(LeaseRecordState::Executing { instance, granted_at, used, deadline, hold }) => {
+                known.hold = hold.as_ref().map(|hold| (hold.since, hold.until));
                 known.granted = Some((*instance, *granted_at));
                 (known.used, known.deadline, known.ended) = (*used, *deadline, false);
                 self.live.insert(id.clone());
@@ -106,7 +108,7 @@ impl Judge {
                     self.unlend(instance, id);
                 }
                 let known = self.leases.get_mut(id).expect("it was listed");
-                (known.used, known.ended) = (false, false);
+                (known.used, known.ended, known.hold) = (false, false, None);
                 self.live.insert(id.clone());
             }
             Some(LeaseRecordState::Ended { .. }) => {

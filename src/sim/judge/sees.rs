@@ -6,8 +6,8 @@ use std::time::Duration;
 use super::{BELIEVED, Found, Judge, Known, LAG, OVERHEAD, Over, Seen};
 use crate::control::message::{
     Acquire, CallId, Cancelled, Deadline, End, Event, Failure, InstanceId, InstanceRecord,
-    InstanceRecordState, Interruption, LeaseId, LeaseRecordState, LeaseState, LeaseView, Output, Record,
-    Refusal, Reply, Scope, StopReason, What, Why,
+    InstanceRecordState, Interruption, Kills, LeaseId, LeaseRecordState, LeaseState, LeaseView, Output,
+    Record, Refusal, Reply, Scope, StopReason, What, Why,
 };
 use crate::profile::{Pool, PoolName};
 use crate::quantity::{Bytes, Instant, MilliCpu};
@@ -105,6 +105,8 @@ impl Judge {
             unseen: false,
             lent: None,
             held: None,
+            kills: Kills::default(),
+            killed_at: None,
         };
         hold(self.instances.insert(id, seen).is_none(), || format!("{id} is started twice"))?;
         self.there.insert(id);
@@ -136,45 +138,61 @@ impl Judge {
         };
         let host = &self.profile.host;
         let most = cores.saturating_sub(host.reserve_cpu).scaled(host.cpu_overcommit);
-        let cpus: MilliCpu = there().map(|seen| seen.made.template.cpus).sum();
-        hold(cpus <= most, || format!("{cpus} cores are promised with {id}, of {most}"))
+        let cpus: MilliCpu = there().map(|seen| seen.made.cpus_expect).sum();
+        hold(cpus <= most, || format!("{cpus} cores are promised with {id}, of {most}"))?;
+        self.see_space(id)
     }
 
-    /// Whether so many leases were granted in its pool that past lives may say what is needed, and no figure of the
-    /// profile does. Then only what is held is sure to count.
-    fn has_taught(&self, seen: &Seen) -> bool {
-        self.grants.get(&seen.pool).is_some_and(|grants| *grants >= 10)
+    /// No start makes more possible that the kernel cannot have, or begins on a disk that is nearly full.
+    fn see_space(&self, id: InstanceId) -> Found {
+        let now = self.now;
+        let Some((pids, _)) = self.pids.filter(|(_, at)| now.since(*at) <= BELIEVED) else {
+            return Err(format!("{id} is started and the host's pids are not known"));
+        };
+        let promised: u64 = self.there().map(|seen| u64::from(seen.made.template.pids)).sum();
+        let most = pids.most - pids.most * u64::from(self.profile.host.reserve_pids.get()) / 1000;
+        let others = pids.there - pids.ours;
+        hold(promised + others <= most, || format!("{promised} and {others} pids with {id}, of {most}"))?;
+        for disk in self.disks {
+            let Some((disk, _)) = disk.filter(|(_, at)| now.since(*at) <= BELIEVED) else {
+                return Err(format!("{id} is started and a disk is not known"));
+            };
+            let few = disk.inodes.is_some_and(|inodes| inodes.free < inodes.total / 50);
+            let floor = self.profile.host.disk_floor.of(disk.total);
+            hold(disk.free >= floor && !few, || format!("{id} is started on {disk:?}"))?;
+        }
+        Ok(())
     }
 
-    /// What is declared of it, while that counts.
-    pub(super) fn declared(&self, seen: &Seen) -> Bytes {
-        if self.has_taught(seen) { Bytes::ZERO } else { seen.made.memory_expect }
+    /// What it is expected to need, if it needs no more than most.
+    pub(super) fn expected(&self, seen: &Seen) -> Bytes {
+        let declared = seen.made.memory_expect.min(seen.made.template.memory_max);
+        let learned = self.envelopes.get(&seen.pool).filter(|_| !self.is_outdated(seen));
+        learned.map_or(declared, |(usual, _)| *usual)
     }
 
     /// The least that an instance must be counted with.
     fn promised(&self, seen: &Seen) -> Bytes {
-        let spec = &seen.made;
-        let declared = self.declared(seen);
+        let (expected, most) = (self.expected(seen), seen.made.template.memory_max);
+        let has_taught = self.envelopes.get(&seen.pool).is_some_and(|(_, lives)| *lives >= super::ENOUGH);
         match seen.held {
-            None => declared,
-            Some((held, at)) if self.now.since(at) <= BELIEVED && self.has_taught(seen) => held,
-            Some((held, at)) if self.now.since(at) <= BELIEVED && held <= declared => declared,
-            Some((held, _)) => spec.template.memory_max.max(held),
+            None => expected,
+            Some((held, at)) if self.now.since(at) <= BELIEVED && held <= expected => expected,
+            // Of those that grew as large it may be known how much further they went.
+            Some((held, at)) if self.now.since(at) <= BELIEVED && has_taught => held,
+            Some((held, _)) => most.max(held),
         }
     }
 
     /// How far it may outgrow its expectation.
     fn slack(&self, seen: &Seen) -> Bytes {
-        if self.has_taught(seen) {
-            return Bytes::ZERO;
-        }
-        seen.made.template.memory_max.saturating_sub(seen.made.memory_expect)
+        seen.made.template.memory_max.saturating_sub(self.expected(seen))
     }
 
     /// The least that an instance will still come to hold.
     fn growth(&self, seen: &Seen) -> Bytes {
         let Some((held, _)) = seen.held else {
-            return if seen.stop { Bytes::ZERO } else { self.declared(seen) };
+            return if seen.stop { Bytes::ZERO } else { self.expected(seen) };
         };
         if seen.stop { Bytes::ZERO } else { self.promised(seen).saturating_sub(held) }
     }
@@ -217,19 +235,26 @@ impl Judge {
                 // An answer that has waited for a record says how it was.
                 hold(live || heard < self.now, || format!("{instance} may be used and is lent to {lent:?}"))
             }
+            Reply::Permit(permit) => self.see_permit(call, permit),
             Reply::Refused(refusal) => match &**refusal {
                 Refusal::OtherTask(task, _) => self.see_other_task(call, task),
                 Refusal::Limit { .. }
                 | Refusal::NoSuchPool(..)
                 | Refusal::NoSuchClass(..)
+                | Refusal::NoSuchProvider(..)
                 | Refusal::NoSuchLease(_)
                 | Refusal::NotExecuting(_)
                 | Refusal::CannotChange(_) => {
                     self.again.remove(&call);
+                    self.leave_permit(call);
                     Ok(())
                 }
             },
-            Reply::Pools(_) | Reply::Explain(_) | Reply::Host(_) | Reply::Reloaded(_) => Ok(()),
+            Reply::Providers(_)
+            | Reply::Pools(_)
+            | Reply::Explain(_)
+            | Reply::Host(_)
+            | Reply::Reloaded(_) => Ok(()),
         }
     }
 
@@ -256,10 +281,11 @@ impl Judge {
             LeaseState::Queued { deadline, .. } => {
                 granted.is_none() && !ended && *deadline == known.asked_at.after(known.wait)
             }
-            LeaseState::Executing { instance, used, deadline, draining, .. } => {
+            LeaseState::Executing { instance, used, deadline, draining, hold, .. } => {
                 granted == Some(*instance)
                     && !ended
                     && (*used, *deadline) == (known.used, known.deadline)
+                    && hold.as_ref().map(|hold| (hold.since, hold.until)) == known.hold
                     && *draining == self.drain_of(&known.pool)
             }
             LeaseState::Ended { .. } => ended,
@@ -294,6 +320,7 @@ impl Judge {
                 hold(right, || format!("{pool} is gone, and something of it is left"))
             }
             (What::LeaseEnded(end), _, Some(lease)) => self.see_end(lease, end),
+            (What::LeaseHeld(..) | What::LeaseResumed(_) | What::HoldRefused(_), ..) => self.see_hold(event),
             (What::Pressure(..) | What::ReliefAsks(..) | What::ReliefEnds(..), ..) => {
                 self.see_pressure(event)
             }
@@ -309,6 +336,8 @@ impl Judge {
                 };
                 let right = match why {
                     StopReason::Died => seen.dead,
+                    StopReason::Outbid => seen.ready && seen.lent.is_none() && !self.is_awaited(&seen.pool),
+                    StopReason::OutOfMemory => seen.lent.is_none() && seen.killed_at == Some(self.now),
                     StopReason::Unanswering => seen.silences >= 2 || seen.unseen,
                     StopReason::Drain => self.drain_of(&seen.pool).is_some(),
                     StopReason::Pressure => self.relieved(id, None),
@@ -378,11 +407,12 @@ impl Judge {
 
     fn see_grant(&mut self, id: InstanceId, lease: &LeaseId) -> Found {
         let now = self.now;
+        let pool = self.instances.get(&id).map(|seen| seen.pool.clone());
+        pool.map_or(Ok(()), |pool| self.see_gate_of_provider(&pool))?;
         let seen = self.instances.get_mut(&id).ok_or("something unknown is lent")?;
         let known = self.leases.get_mut(lease).ok_or("it is lent to nobody")?;
         let fit = seen.ready && !seen.unseen && !seen.stop && !seen.gone && seen.pool == known.pool;
         hold(fit, || format!("{id} is lent and is {seen:?}"))?;
-        *self.grants.entry(seen.pool.clone()).or_default() += 1;
         hold(seen.lent.is_none(), || format!("{id} is lent to {lease} and was to {:?}", seen.lent))?;
         let free = known.granted.is_none() && !known.ended;
         hold(free, || format!("{lease} is granted and is {known:?}"))?;
@@ -411,10 +441,21 @@ impl Judge {
             End::Cancelled(Cancelled::ByCaller) => known.cancelled || (known.released && seen.is_none()),
             End::Cancelled(Cancelled::CallerGone) => known.left,
             End::Failed(Failure::Died(_)) => seen.is_some_and(|seen| seen.dead),
+            End::Failed(Failure::OutOfMemory(_)) => {
+                let soon = |at| self.now.since(at) <= Duration::from_secs(2);
+                seen.is_some_and(|seen| seen.dead && seen.killed_at.is_some_and(soon))
+            }
             End::Failed(Failure::Vanished) => seen.is_some_and(|seen| seen.absent),
             End::Failed(Failure::Overran) => known.overran,
             End::Expired(Deadline::Runtime) => seen.is_some() && due(known.deadline),
-            End::Expired(Deadline::Idle) => seen.is_some() && known.used && due(idle),
+            End::Expired(Deadline::Hold) => seen.is_some() && known.hold.is_some_and(|(_, until)| due(until)),
+            End::Expired(Deadline::Idle) => {
+                seen.is_some()
+                    && known.used
+                    && known.hold.is_none()
+                    && !self.waits_for_permit(known)
+                    && due(idle)
+            }
             End::Expired(Deadline::FirstUse) => seen.is_some() && !known.used && due(idle),
             End::Interrupted(Interruption::Pressure) => {
                 known.granted.is_some_and(|(id, _)| self.relieved(id, Some(lease)))
@@ -452,6 +493,7 @@ impl Judge {
     /// All that a word led to has come out: no lease is past what it was promised.
     pub(in crate::sim) fn rest(&mut self) -> Found {
         self.rest_of_pressure()?;
+        self.rest_of_permits()?;
         self.forget();
         while let Some((at, _)) = self.watched.first()
             && at.after(LAG) < self.now
@@ -479,7 +521,10 @@ impl Judge {
             None => known.asked_at.after(known.wait),
             Some(_) => {
                 let drain = self.drain_of(&known.pool).unwrap_or(known.deadline);
-                known.deadline.min(self.idle_deadline(known)).min(drain)
+                let idle =
+                    if self.waits_for_permit(known) { known.deadline } else { self.idle_deadline(known) };
+                let waits = known.hold.map_or(idle, |(_, until)| until);
+                known.deadline.min(waits).min(drain)
             }
         }
     }

@@ -10,8 +10,15 @@ use super::sees::hold;
 impl Judge {
     /// Whether all that starts depend on was read lately.
     pub(super) fn sees(&self) -> bool {
-        let read = [self.memory.map(|(_, at)| at), self.cores.map(|(_, at)| at), self.slice];
-        read.iter().all(|at| at.is_some_and(|at| self.now.since(at) <= BELIEVED))
+        let host = [
+            self.memory.map(|(_, at)| at),
+            self.cores.map(|(_, at)| at),
+            self.slice,
+            self.pids.map(|(_, at)| at),
+        ];
+        let disks = self.disks.iter().map(|disk| disk.map(|(_, at)| at));
+        let disks = disks.filter(|_| !self.profile.host.disk_floor.is_nothing());
+        host.into_iter().chain(disks).all(|at| at.is_some_and(|at| self.now.since(at) <= BELIEVED))
     }
 
     /// A start while the host is not known: never beyond the pool's number, nor beyond what the host was last
@@ -35,7 +42,7 @@ impl Judge {
         let Some((cores, _)) = self.cores else { return Ok(()) };
         let host = &self.profile.host;
         let most = cores.saturating_sub(host.reserve_cpu).scaled(host.cpu_overcommit);
-        let cpus: MilliCpu = self.there().map(|seen| seen.made.template.cpus).sum();
+        let cpus: MilliCpu = self.there().map(|seen| seen.made.cpus_expect).sum();
         hold(cpus <= most, || format!("{cpus} cores are promised with {id}, of {most}"))
     }
 

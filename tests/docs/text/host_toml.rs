@@ -32,6 +32,13 @@ pub(crate) fn host_toml() -> String {
     text.push_str("\n#[class.batch]\n");
     of("class.NAME").for_each(|key| text.push_str(&line(key, |it| default(it, "", "batch"))));
     text.push_str(&prose(
+        "\nAn external service with a rate of its own, which the leases of this host share.",
+    ));
+    text.push_str("\n#[provider.models]\n");
+    for key in of("provider.NAME") {
+        text.push_str(&format!("\n{}{}", told(key), line(key, |it| default(it, "", ""))));
+    }
+    text.push_str(&prose(
         "\nWhat one tenant may have; \"*\" stands for all that have no table of their own.",
     ));
     text.push_str("\n#[tenant.\"*\"]\n");

@@ -103,6 +103,12 @@ pub(super) fn stoker_host() -> String {
              -, beginning with a letter.",
         ),
         (
+            "[provider.NAME]",
+            "provider.NAME",
+            "An external service with a rate of its own, such as a model's API, spelled like a class. Leases ask for a permit \
+             before each call, and say when it throttled them; see \"stokerctl providers\".",
+        ),
+        (
             "[tenant.NAME]",
             "tenant.NAME",
             "What one tenant may have. NAME is the user that calls, or uid-N for one without a name; \"*\" stands for all \

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use stoker::control::message::{
-    DrainView, Engine, ExplainView, HostView, InstanceId, InstanceRecordState, LeaseExplainView, LeaseId,
-    LeaseRecordState, LeaseState, LeaseView, Output, PoolView, Record, Refusal, Reply, Scope, Why,
+    DrainView, Engine, ExplainView, Hold, HoldsView, HostView, InstanceId, InstanceRecordState,
+    LeaseExplainView, LeaseId, LeaseRecordState, LeaseState, LeaseView, Output, PoolView, ProviderView,
+    Record, Refusal, Reply, Scope, Why,
 };
 use stoker::quantity::{Instant, show_duration};
 
@@ -58,9 +59,10 @@ fn record(record: &Record) -> String {
         Record::Lease(lease) => {
             let state = match &lease.state {
                 LeaseRecordState::Queued { deadline, .. } => format!("queued until {}", at(*deadline)),
-                LeaseRecordState::Executing { instance: id, used, deadline, .. } => {
+                LeaseRecordState::Executing { instance: id, used, deadline, hold, .. } => {
                     let used = if *used { " used" } else { "" };
-                    format!("executing on {} until {}{used}", instance(*id), at(*deadline))
+                    let hold = hold.as_ref().map_or(String::new(), self::hold);
+                    format!("executing on {} until {}{used}{hold}", instance(*id), at(*deadline))
                 }
                 LeaseRecordState::Ended { end, .. } => format!("{}: {end}", end.code()),
             };
@@ -103,6 +105,9 @@ fn explain(name: &str, it: &ExplainView) -> Vec<String> {
         ),
         format!("  stock {}, held {}, start {}, stop {}", it.stock, it.held, it.start, it.stop),
     ];
+    if it.holds.leases > 0 {
+        lines.push(format!("  {}", holds(&it.holds)));
+    }
     for class in it.classes.iter().filter(|class| class.per_hour > 0) {
         let service = show_duration(class.service);
         let (waiting, leased, guaranteed) = (class.waiting, class.leased, class.guaranteed);
@@ -166,6 +171,8 @@ pub(super) fn reply(name: &str, reply: &Reply) -> Vec<String> {
         }
         Reply::Use { instance: id, pool } => one(format!("use {} of {pool}", instance(*id))),
         Reply::Pools(pools) => pools.iter().map(|pool| format!("{name} <- {}", self::pool(pool))).collect(),
+        Reply::Permit(permit) => one(format!("permit for {} after {}", permit.provider, span(permit.waited))),
+        Reply::Providers(all) => all.iter().map(|it| format!("{name} <- {}", provider(it))).collect(),
         Reply::Explain(view) => explain(name, view),
         Reply::ExplainLease(view) => explain_lease(name, view),
         Reply::Host(host) => one(self::host(host)),
@@ -189,17 +196,35 @@ fn state(view: &LeaseView) -> String {
             let blocked = blocked_by.as_ref().map_or(String::new(), |why| format!(", {}", self::why(why)));
             format!("queued at place {place} until {}{start}{blocked}", at(*deadline))
         }
-        LeaseState::Executing { instance: id, used, idle_deadline, deadline, draining, .. } => {
+        LeaseState::Executing {
+            instance: id,
+            used,
+            idle_deadline,
+            deadline,
+            draining,
+            hold,
+            permits,
+            ..
+        } => {
             let idle = if *used { "idle" } else { "first use" };
             let drain = draining.map_or(String::new(), |until| format!(", drained at {}", at(until)));
-            let (id, idle_at, end) = (instance(*id), at(*idle_deadline), at(*deadline));
-            format!("executing on {id}, {idle} until {idle_at}, at most until {end}{drain}")
+            let idle = idle_deadline.map_or(String::new(), |until| format!(", {idle} until {}", at(until)));
+            let hold = hold.as_ref().map_or(String::new(), self::hold);
+            let (id, end) = (instance(*id), at(*deadline));
+            let waits =
+                permits.iter().map(|(name, since)| format!(", waits for {name} since {}", at(*since)));
+            let waits: String = waits.collect();
+            format!("executing on {id}{idle}{hold}{waits}, at most until {end}{drain}")
         }
         LeaseState::Ended { end, at: ended, .. } => {
             format!("{} ({}) at {}: {end}", end.code(), end.reason(), at(*ended))
         }
     };
     state + &sent_on
+}
+
+fn hold(hold: &Hold) -> String {
+    format!(", held from {} until {}: {}", at(hold.since), at(hold.until), hold.reason)
 }
 
 fn refusal(refusal: &Refusal) -> String {
@@ -210,6 +235,7 @@ fn refusal(refusal: &Refusal) -> String {
         }
         Refusal::NoSuchPool(name, there) => format!("no pool {name}, there are {there:?}"),
         Refusal::NoSuchClass(name, there) => format!("no class {name}, there are {there:?}"),
+        Refusal::NoSuchProvider(name, there) => format!("no provider {name}, there are {there:?}"),
         Refusal::NoSuchLease(id) => format!("no lease {id}"),
         Refusal::OtherTask(task, lease) => {
             format!("task {task} is another one, its lease is {}", lease.as_ref().map_or("none", |id| &id.0))
@@ -224,6 +250,9 @@ fn why(why: &Why) -> String {
     if let Why::Backoff { until: next, .. } = why {
         until = format!(", next try at {}", at(*next));
     }
+    if let Why::ProviderWaits { until: opens, .. } | Why::ProviderSpent { until: opens, .. } = why {
+        until = format!(", until {}", at(*opens));
+    }
     format!("{}: {why}{until}", why.code())
 }
 
@@ -231,11 +260,30 @@ fn pool(view: &PoolView) -> String {
     let PoolView { name, starting, warm, stock, leased, stopping, stuck, queued, promised, .. } = view;
     let outdated = if view.outdated > 0 { format!(", {} outdated", view.outdated) } else { String::new() };
     let removed = if view.removed { ", removed" } else { "" };
+    let held = if view.holds.leases > 0 { format!(", {}", holds(&view.holds)) } else { String::new() };
     let drain = view.drain.as_ref().map_or(String::new(), self::drain);
     let blocked = view.blocked_by.as_ref().map_or(String::new(), |why| format!(", {}", self::why(why)));
     format!(
         "{name}: {warm} warm of {stock}, {starting} starting, {leased} leased, {stopping} stopping ({stuck} stuck), \
-         {queued} queued, {promised} promised{outdated}{removed}{drain}{blocked}"
+         {queued} queued, {promised} promised{held}{outdated}{removed}{drain}{blocked}"
+    )
+}
+
+fn holds(view: &HoldsView) -> String {
+    format!("{} of {} held with {}", view.leases, view.limit, view.promised)
+}
+
+fn provider(view: &ProviderView) -> String {
+    let paused = view.paused_until.map_or(String::new(), |until| format!(", paused until {}", at(until)));
+    format!(
+        "{}: {} of {} used, {} permits, next at {}, {} of {} wait{paused}",
+        view.name,
+        view.part,
+        view.rate,
+        view.permits,
+        at(view.next),
+        view.waiting,
+        view.max_waiting
     )
 }
 

@@ -3,6 +3,8 @@
 //! ```text
 //! engine up | engine down WHY
 //! sample [memory=TOTAL/AVAILABLE] [cores=N] [i1=HELD]… [residual=SIZE|?] [stalled=SHARE|?] [busy=SHARE]
+//!        [used=CORES]                                      by each instance
+//!        [pids=MOST/THERE] [disk=FREE] [inodes=FREE] [state=FREE]      of 100 GiB each, and 1000 inodes
 //!        [reclaims=yes|no]                                 `?` for what cannot be read
 //! no samples | show events | show records | pass
 //! no writes | writes again | unwritten WHY                 records are written at once, unless
@@ -21,10 +23,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use stoker::control::message::{
-    Acquire, Call, Engine, Exit, HostMemory, Input, InstanceId, LeaseId, Listing, News, Process, Scope,
-    StartFailure, TaskId, Tenant, WaitFor,
+    Acquire, Call, Engine, Exit, HoldFor, HostMemory, Input, InstanceId, LeaseId, Listing, News, OomLevel,
+    Process, Scope, StartFailure, TaskId, Tenant, WaitFor,
 };
-use stoker::profile::{ClassName, PoolName};
+use stoker::profile::{ClassName, PoolName, ProviderName};
 use stoker::quantity::{Bytes, Instant, MilliCpu, parse_duration};
 
 /// One line of a script.
@@ -43,6 +45,8 @@ pub(super) enum Said {
         memory: Option<Result<HostMemory, String>>,
         cores: Option<Result<MilliCpu, String>>,
         held: BTreeMap<InstanceId, Option<Bytes>>,
+        /// Those of which the kernel killed a process since the last look.
+        killed: BTreeMap<InstanceId, OomLevel>,
         rest: BTreeMap<String, String>,
     },
     Input(Input),
@@ -119,6 +123,7 @@ fn bytes(text: &str) -> Result<Bytes, Wrong> {
 fn sample(figures: &[&str]) -> Result<Said, Wrong> {
     let unread = || "cannot be read".to_owned();
     let (mut memory, mut cores, mut held, mut rest) = (None, None, BTreeMap::new(), BTreeMap::new());
+    let mut killed = BTreeMap::new();
     for figure in figures {
         match figure.split_once('=').ok_or("a figure is NAME=VALUE")? {
             ("memory", "?") => memory = Some(Err(unread())),
@@ -130,14 +135,20 @@ fn sample(figures: &[&str]) -> Result<Said, Wrong> {
             ("cores", count) => {
                 cores = Some(Ok(MilliCpu::parse(count).map_err(|wrong| wrong.to_string())?));
             }
-            (name @ ("residual" | "stalled" | "busy" | "reclaims"), value) => {
+            (
+                name @ ("residual" | "stalled" | "busy" | "reclaims" | "used" | "pids" | "disk" | "inodes"
+                | "state"),
+                value,
+            ) => {
                 rest.insert(name.to_owned(), value.to_owned());
             }
+            ("killed", name) => drop(killed.insert(instance(name)?, OomLevel::Own)),
+            ("killed-above", name) => drop(killed.insert(instance(name)?, OomLevel::Above)),
             (name, "?") => drop(held.insert(instance(name)?, None)),
             (name, size) => drop(held.insert(instance(name)?, Some(bytes(size)?))),
         }
     }
-    Ok(Said::Sample { memory, cores, held, rest })
+    Ok(Said::Sample { memory, cores, held, killed, rest })
 }
 
 fn exit(code: &str) -> Result<Exit, Wrong> {
@@ -245,6 +256,20 @@ fn call(words: &[&str]) -> Result<Said, Wrong> {
         ["leases"] => Call::Leases,
         ["use", name] => Call::Use(lease(name)),
         ["renew", name, by] => Call::Renew(lease(name), duration(by)?),
+        ["hold", name, lasting, ref why @ ..] => {
+            let lasting = if lasting == "default" { None } else { Some(duration(lasting)?) };
+            Call::Hold(lease(name), HoldFor { reason: why.join(" ").into(), lasting })
+        }
+        ["resume", name] => Call::Resume(lease(name)),
+        ["permit", name, provider] => Call::Permit(lease(name), ProviderName::new(provider), None),
+        ["permit", name, provider, wait] => {
+            Call::Permit(lease(name), ProviderName::new(provider), Some(duration(wait)?))
+        }
+        ["providers"] => Call::Providers,
+        ["throttled", provider] => Call::Throttled(ProviderName::new(provider), None),
+        ["throttled", provider, pause] => {
+            Call::Throttled(ProviderName::new(provider), Some(duration(pause)?))
+        }
         ["release", name] => Call::Release(lease(name)),
         ["cancel", name] => Call::Cancel(lease(name)),
         ["undelivered", name] => Call::Undelivered(lease(name)),

@@ -115,7 +115,7 @@ fn it_reads_as_it_was_written() {
             ["a", "b", "c", "d", "e", "f"].map(|name| life(name, turn * 50, turn % 2 == 0))
         }));
     learned.learn(hours(30), life("a", 70, false));
-    let record = learned.record(&PoolName::new("python"), Bytes::ZERO);
+    let record = learned.record(&PoolName::new("python"), Bytes::ZERO, (Vec::new(), Instant::BOOT));
     assert_eq!(Learned::of(&record, MAX), learned);
     let names = record.weights.iter().filter_map(|weight| weight.tenant.as_ref());
     assert_eq!(names.collect::<std::collections::BTreeSet<_>>().len(), TENANTS);
@@ -153,6 +153,7 @@ proptest! {
         let record = EnvelopeRecord {
             pool: PoolName::new("p"), usual: Bytes::ZERO, former: Bytes::ZERO,
             lives: u32::MAX, at: hours(1), weights: weights.collect(),
+            hours: Vec::new(), hours_until: hours(1),
         };
         let mut learned = Learned::of(&record, MAX);
         learned.learn(hours(2), life("ann", 100, true));

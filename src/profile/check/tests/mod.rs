@@ -14,8 +14,9 @@ const BROWSER: &str = "[pool.p]\nkind = \"browser\"\nimage = \"i\"\n";
 pub(in crate::profile) const FULL: &str = r#"
 [host]
 name = "b07.example"
-reserve = { memory = "4GiB", cpu = "1.5" }
+reserve = { memory = "4GiB", cpu = "1.5", pids = "40%" }
 floor = "3%"
+disk_floor = "20GiB"
 cpu_overcommit = "250%"
 max_starts = 4
 
@@ -34,6 +35,7 @@ env = { LANG = "C.UTF-8", _A1 = "" }
 memory_max = "2GiB"
 memory_expect = "450MiB"
 cpus = "0.5"
+cpus_expect = "0.25"
 pids = 2048
 nofile = 4096
 shm = "512MiB"
@@ -44,10 +46,14 @@ network = "bridge"
 probe = { port = 9223 }
 warm = { min = 2, max = 8, max_age = "30m" }
 max_instances = 60
+max_instance_hours = { hours = 500, per = "2d" }
 start_timeout = "30s"
 first_use_timeout = "15s"
 idle_timeout = "10m"
 max_runtime = "2h 30m"
+hold = { timeout = "20m", longest = "45m" }
+max_holds = 12
+provider = "models"
 stop_timeout = "10s"
 journal_output = true
 on_pressure = "interrupt"
@@ -55,8 +61,15 @@ without_telemetry = { use = "cheap" }
 class.interactive = { share = "60%", hold_back = 8 }
 class.nightly.share = "12.5%"
 
+[provider.models]
+rate = "90/min"
+burst = 5
+max_waiting = 8
+max_wait = "1m"
+
 [tenant.alice]
 max_leases = 20
+max_holds = 4
 
 [tenant."*"]
 max_leases = 5
@@ -239,7 +252,7 @@ const SHAPES: &[Case] = &[
     (
         "[host]\nlisten = \"x\"",
         "5:1 host.listen",
-        "there is no such key // the keys known here are name, reserve, floor, cpu_overcommit, max_starts",
+        "there is no such key // the keys known here are name, reserve, floor, disk_floor, cpu_overcommit, max_starts",
     ),
     ("[[pool.q]]", "4:1 pool.q", "expected a table, such as [pool.chromium], found a list"),
     (

@@ -8,16 +8,36 @@ use crate::quantity::Bytes;
 const SANDBOX: &str = "[pool.p]\nkind = \"sandbox\"\nimage = \"i\"\n";
 
 #[test]
-fn every_key_arrives() {
+fn every_key_of_the_host_arrives() {
     let profile = check("host.toml", FULL).unwrap();
     insta::assert_snapshot!(flat(&profile.host), @r#"
     Host { name: Some("b07.example")
     reserve_memory: Bytes(Bytes(4294967296))
     reserve_cpu: MilliCpu(1500)
+    reserve_pids: Permille(400)
     floor: Share(Permille(30))
+    disk_floor: Bytes(Bytes(21474836480))
     cpu_overcommit: Permille(2500)
     max_starts: 4 }
     "#);
+}
+
+#[test]
+fn every_key_of_a_provider_arrives() {
+    let profile = check("host.toml", FULL).unwrap();
+    insta::assert_snapshot!(flat(&profile.providers), @r#"
+    {ProviderName("models"): Provider { rate: Rate { count: 90
+    unit: "min"
+    seconds: 60 }
+    burst: 5
+    max_waiting: 8
+    max_wait: 60s }}
+    "#);
+}
+
+#[test]
+fn every_other_key_arrives() {
+    let profile = check("host.toml", FULL).unwrap();
     insta::assert_snapshot!(flat(&profile.classes["nightly"]), @r#"
     Class { target_wait: 3600s
     drain_target: 60s
@@ -50,6 +70,7 @@ fn every_key_of_a_pool_arrives() {
     network: Bridge
     probe: DevTools { port: 9223 } }
     memory_expect: Bytes(471859200)
+    cpus_expect: MilliCpu(250)
     expect_runtime: 60s
     target_utilization: Permille(700)
     miss_target: Permille(50)
@@ -58,6 +79,8 @@ fn every_key_of_a_pool_arrives() {
     max_age: 1800s
     keep: 600s }
     max_instances: 60
+    max_instance_hours: Some(InstanceHours { hours: 500
+    per: 172800s })
     deadlines: Deadlines { start_timeout: 30s
     first_use_timeout: 15s
     idle_timeout: 600s
@@ -77,10 +100,14 @@ fn every_key_of_a_pool_arrives() {
     ClassName("nightly"): PoolClass { share: Some(Permille(125))
     hold_back: 0
     guaranteed: 7
-    weight: 125 }} }
+    weight: 125 }}
+    holds: Holds { timeout: 1200s
+    longest: 2700s
+    most: 12 }
+    provider: Some(ProviderName("models")) }
     "#);
-    let limits = ["alice", "bob"].map(|tenant| profile.limits_of(tenant).max_leases);
-    assert_eq!(limits, [Some(20), Some(5)]);
+    let limits = ["alice", "bob"].map(|tenant| profile.limits_of(tenant));
+    assert_eq!(limits.map(|its| (its.max_leases, its.max_holds)), [(Some(20), Some(4)), (Some(5), None)]);
     assert_eq!(
         profile.pools["python"].template.probe,
         Probe::Command(["python3", "-c", "pass"].map(String::from).into())
@@ -106,6 +133,7 @@ fn defaults_of_a_browser() {
     network: None
     probe: DevTools { port: 9222 } }
     memory_expect: Bytes(1073741824)
+    cpus_expect: MilliCpu(1000)
     expect_runtime: 60s
     target_utilization: Permille(700)
     miss_target: Permille(50)
@@ -114,6 +142,7 @@ fn defaults_of_a_browser() {
     max_age: 3600s
     keep: 600s }
     max_instances: 16
+    max_instance_hours: None
     deadlines: Deadlines { start_timeout: 60s
     first_use_timeout: 60s
     idle_timeout: 300s
@@ -129,7 +158,11 @@ fn defaults_of_a_browser() {
     ClassName("interactive"): PoolClass { share: None
     hold_back: 0
     guaranteed: 1
-    weight: 500 }} }
+    weight: 500 }}
+    holds: Holds { timeout: 600s
+    longest: 3600s
+    most: 8 }
+    provider: None }
     "#);
 }
 
@@ -152,6 +185,7 @@ fn defaults_of_a_sandbox() {
     network: None
     probe: Command(["true"]) }
     memory_expect: Bytes(536870912)
+    cpus_expect: MilliCpu(1000)
     expect_runtime: 60s
     target_utilization: Permille(700)
     miss_target: Permille(50)
@@ -160,6 +194,7 @@ fn defaults_of_a_sandbox() {
     max_age: 3600s
     keep: 600s }
     max_instances: 16
+    max_instance_hours: None
     deadlines: Deadlines { start_timeout: 60s
     first_use_timeout: 60s
     idle_timeout: 300s
@@ -175,7 +210,11 @@ fn defaults_of_a_sandbox() {
     ClassName("interactive"): PoolClass { share: None
     hold_back: 0
     guaranteed: 1
-    weight: 500 }} }
+    weight: 500 }}
+    holds: Holds { timeout: 600s
+    longest: 3600s
+    most: 8 }
+    provider: None }
     "#);
 }
 
@@ -186,7 +225,9 @@ fn a_host_that_says_nothing() {
     (Host { name: None
     reserve_memory: Share(Permille(100))
     reserve_cpu: MilliCpu(500)
+    reserve_pids: Permille(250)
     floor: Share(Permille(50))
+    disk_floor: Share(Permille(50))
     cpu_overcommit: Permille(2000)
     max_starts: 3 }
     {ClassName("batch"): Class { target_wait: 300s
