@@ -365,16 +365,16 @@ mod tests {
         (PoolName::new("p"), ClassName::new("c"), Tenant("t".into()))
     }
 
-    /// Waits of so many seconds that were asked for together, on one guaranteed slot that is had for ten at most.
+    /// Waits of so many seconds that were asked for one after the other, on one guaranteed slot that is had for ten at most.
     fn waits(lengths: &[u64]) -> Bar {
         let mut books = Books::default();
         let (pool, class, tenant) = names();
         for number in 0..lengths.len() {
-            books.asked((at(1), u32::try_from(number).unwrap()), (&pool, &class, &tenant));
+            books.asked((at(number as u64), 0), (&pool, &class, &tenant));
         }
         books.pools.get_mut(&pool).unwrap().longest = Duration::from_secs(10);
         for (number, length) in lengths.iter().enumerate() {
-            books.answered((at(1), u32::try_from(number).unwrap()), at(1 + length), 1);
+            books.answered((at(number as u64), 0), at(number as u64 + length), 1);
         }
         books.bars(0, 0, 0).pop().unwrap()
     }

@@ -162,7 +162,7 @@ fn a_full_disk() {
 
 #[test]
 fn a_daemon_that_dies() {
-    plays(&[], &event("crash", ""), 400.0);
+    plays(&[], &event("crash", ""), 720.0);
 }
 
 #[test]

@@ -42,7 +42,7 @@ pub(super) struct Share {
     pub(super) outside: Bytes,
     /// What it holds now, as far as that is known; all that it may hold where it is not.
     pub(super) held: Bytes,
-    /// How far it may outgrow what is expected.
+    /// How far it may outgrow what it is counted with: one that counts with its limit leaves nothing to be afraid of.
     pub(super) slack: Bytes,
 }
 
@@ -67,23 +67,24 @@ impl Share {
         exists_since: Option<Instant>,
         now: Instant,
     ) -> Share {
-        let (max, slack) = (expected.max, expected.slack());
+        let max = expected.max;
         if memory.never_tried() && exists_since.is_none_or(|since| now.since(since) <= UNKNOWN_AFTER) {
             return Share::of_new(expected);
         }
         match memory.reading(now) {
             Reading::Fresh(held, _) | Reading::Stale(held, _) => {
                 let envelope = expected.of_one_with(held);
+                let promised = envelope.max(held);
                 Share {
-                    promised: envelope.max(held),
+                    promised,
                     growth: envelope.saturating_sub(held),
                     outside: Bytes::ZERO,
                     held,
-                    slack,
+                    slack: max.saturating_sub(promised),
                 }
             }
             Reading::Unknown(_) => {
-                Share { promised: max, growth: max, outside: Bytes::ZERO, held: max, slack }
+                Share { promised: max, growth: max, outside: Bytes::ZERO, held: max, slack: Bytes::ZERO }
             }
         }
     }

@@ -64,13 +64,13 @@ impl Judge {
     }
 
     fn holds_of(&self, known: &Known) -> Option<Holds> {
-        self.profile.pools.get(&known.request.pool).map(|pool| pool.holds)
+        self.profile.pools.get(&known.pool).map(|pool| pool.holds)
     }
 
     /// How many leases of its pool and of its tenant wait for a person, and how many of the tenant's may.
     fn count_holds(&self, known: &Known) -> (u32, u32, Option<u32>) {
         let held = || self.live.iter().map(|id| &self.leases[id]).filter(|other| other.hold.is_some());
-        let of_pool = held().filter(|other| other.request.pool == known.request.pool).count();
+        let of_pool = held().filter(|other| other.pool == known.pool).count();
         let of_tenant = held().filter(|other| other.request.tenant == known.request.tenant).count();
         let count = |many| u32::try_from(many).expect("they are few");
         let most = self.profile.limits_of(&known.request.tenant.0).max_holds;

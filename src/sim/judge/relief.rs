@@ -111,7 +111,7 @@ impl Judge {
             Tier::Outgrown => level == Level::Critical && held > Some(self.expected(&self.instances[&id])),
             // What a pool that is gone said last may be of another template than this one was made from.
             Tier::Interruptible => {
-                let pool = self.profile.pools.get(&known.request.pool);
+                let pool = self.profile.pools.get(&known.pool);
                 pool.is_none_or(|pool| pool.on_pressure == crate::profile::OnPressure::Interrupt)
             }
             Tier::PastPromise => known.granted.is_some_and(|(_, at)| {

@@ -25,6 +25,7 @@ impl Judge {
         (self.engine, self.written) = (false, 0);
         // What the host has is seen anew.
         (self.memory, self.cores, self.slice) = (None, None, None);
+        (self.pids, self.disks) = (None, [None; 2]);
         let leases: BTreeMap<&LeaseId, &LeaseRecord> = disk
             .values()
             .filter_map(|record| match record {

@@ -186,7 +186,7 @@ impl Judge {
 
     /// How far it may outgrow its expectation.
     fn slack(&self, seen: &Seen) -> Bytes {
-        seen.made.template.memory_max.saturating_sub(self.expected(seen))
+        seen.made.template.memory_max.saturating_sub(self.promised(seen))
     }
 
     /// The least that an instance will still come to hold.
