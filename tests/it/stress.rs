@@ -113,7 +113,8 @@ fn outcome(game: &Game, well_at: f64) -> Outcome {
     }
     let last = outcome.callers.late_last_s.unwrap_or(0.0);
     assert!(last <= well_at, "seed {seed}: somebody is late still at {last} s, {:?}", outcome.callers);
-    assert_eq!((outcome.kills.slice, outcome.kills.host), (0, 0), "seed {seed}: {:?}", outcome.kills);
+    // Whoever outgrew what is expected may meet the ceiling of all, which keeps the host from its end.
+    assert_eq!(outcome.kills.host, 0, "seed {seed}: {:?}", outcome.kills);
     outcome
 }
 
