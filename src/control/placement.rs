@@ -2,7 +2,7 @@
 //!
 //! A request gets the warm instance that has been warm longest: it will be the next to age anyway. One of an older
 //! template is lent only where there is none of the newest. Start slots are scarce, so they go first to the pool
-//! whose waiting request has the earliest promise, then to refill, to the pool whose next warm one is worth most, and last to
+//! whose waiting request has the earliest promise, then to refill, to the pool that lacks the largest part of its stock, and last to
 //! the exchange of what was made from an older template. Where memory or processors are short, what is warm
 //! beyond its stock is given up for who waits, and who is late reserves what it needs (`settle`).
 //!
@@ -13,7 +13,6 @@
 //!
 //! Not here: whether a start is allowed (`admission`).
 
-use std::cmp::Reverse;
 use std::time::Duration;
 
 use super::pool::Pool;
@@ -35,8 +34,8 @@ pub(super) fn outbids(worth: u32, other: u32) -> bool {
 pub(super) enum Urgency {
     /// A request waits for it, with this promise.
     Waiting(Instant),
-    /// Its next one is worth so much, and it has this many thousandths of its stock.
-    Refill(Reverse<u32>, u32),
+    /// It has this many thousandths of its stock.
+    Refill(u32),
     /// It has its stock, and some of it is of an older template.
     Exchange,
 }
@@ -55,10 +54,7 @@ pub(super) fn urgency(pool: &Pool) -> Option<Urgency> {
     // Those under way serve the first of the queue: it is the next one behind them that wants a start.
     match pool.queue.promise_behind(starting).filter(|_| askers > starting) {
         Some(promised) => Some(Urgency::Waiting(promised)),
-        None => {
-            let has = (warm + starting).saturating_mul(1000) / stock.max(1);
-            Some(Urgency::Refill(Reverse(pool.worth_of_next()), has))
-        }
+        None => Some(Urgency::Refill((warm + starting).saturating_mul(1000) / stock.max(1))),
     }
 }
 
@@ -76,14 +72,13 @@ mod tests {
     use crate::quantity::{Bytes, MilliCpu, Permille};
 
     #[test]
-    fn waiting_comes_before_refill_what_is_worth_most_first_and_exchange_last() {
+    fn waiting_comes_before_refill_the_emptiest_stock_first_and_exchange_last() {
         let at = Instant::from_nanos;
         let mut wishes = [
             Urgency::Exchange,
-            Urgency::Refill(Reverse(7), 0),
+            Urgency::Refill(900),
             Urgency::Waiting(at(9)),
-            Urgency::Refill(Reverse(8), 900),
-            Urgency::Refill(Reverse(8), 0),
+            Urgency::Refill(0),
             Urgency::Waiting(at(3)),
         ];
         wishes.sort();
@@ -92,9 +87,8 @@ mod tests {
             [
                 Urgency::Waiting(at(3)),
                 Urgency::Waiting(at(9)),
-                Urgency::Refill(Reverse(8), 0),
-                Urgency::Refill(Reverse(8), 900),
-                Urgency::Refill(Reverse(7), 0),
+                Urgency::Refill(0),
+                Urgency::Refill(900),
                 Urgency::Exchange
             ]
         );

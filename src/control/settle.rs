@@ -5,7 +5,6 @@
 //! what is too much is stopped; and only then something is started, while every limit leaves room.
 
 use std::cell::OnceCell;
-use std::cmp::Reverse;
 
 use super::Controller;
 use super::admission::{self, Asked};
@@ -288,6 +287,18 @@ impl Controller {
 
     /// Starts what is wanted, one at a time and the most urgent first, since each start changes what is.
     fn start_wanted(&mut self) {
+        loop {
+            let first = self.stock_that_is_short();
+            self.start_beside(first);
+            // Where it has been started, or is another's by now, more may begin.
+            if self.stock_that_is_short() == first {
+                return;
+            }
+        }
+    }
+
+    /// As much of what is wanted as may be; stock that is worth much less leaves this much to what is short.
+    fn start_beside(&mut self, first: Option<(u32, Promised)>) {
         let now = self.now;
         let mut wishes: Vec<(Urgency, PoolName)> = Vec::new();
         for pool in self.pools.values_mut() {
@@ -300,21 +311,15 @@ impl Controller {
         // What waiting requests need that the host has not: refill leaves it to them, and to those that are late so do
         // others that wait, or large ones would wait for ever while small ones pass.
         let (mut ahead, mut late) = (Promised::default(), Promised::default());
-        // The refill that is worth most of those that the host has no room for: what is worth much less leaves it to that.
-        let mut first: Option<(u32, Promised)> = None;
         while let Some((urgency, next)) = wishes.iter().min().cloned() {
             wishes.retain(|(_, name)| *name != next);
             let pool = &self.pools[&next];
-            let worth = match urgency {
-                Urgency::Refill(Reverse(worth), _) => Some(worth),
-                Urgency::Exchange => Some(0),
-                Urgency::Waiting(_) => None,
-            };
-            let refill = worth.is_some();
+            let refill = matches!(urgency, Urgency::Refill(_) | Urgency::Exchange);
             let sum = || promised.unwrap_or_else(|| self.promised());
             let mut ahead_of_it = if refill { ahead } else { late };
-            if let (Some((most, its)), Some(worth)) = (&first, worth)
-                && placement::outbids(*most, worth)
+            if let Some((most, its)) = &first
+                && refill
+                && placement::outbids(*most, pool.worth_of_next())
             {
                 ahead_of_it.join(*its);
             }
@@ -330,14 +335,6 @@ impl Controller {
                     if promised < now {
                         late.add(Share::of_new(&pool.expected), pool.cpu_expected, &pool.spec);
                     }
-                }
-                if let Urgency::Refill(Reverse(worth), _) = urgency
-                    && why.is_shortage()
-                    && first.is_none()
-                {
-                    let mut its = Promised::default();
-                    its.add(Share::of_new(&pool.expected), pool.cpu_expected, &pool.spec);
-                    first = Some((worth, its));
                 }
                 let pool = self.pool(&next);
                 let its_turn = matches!(why, Why::Starts { .. } | Why::StartPace { .. });
@@ -395,14 +392,22 @@ impl Controller {
         given_up
     }
 
+    /// The stock that is worth most of what the host was short of when it was last tried, and what one more of it needs: what is
+    /// worth much less leaves that much.
+    fn stock_that_is_short(&self) -> Option<(u32, Promised)> {
+        let short =
+            |pool: &&Pool| pool.lacking() == 0 && pool.blocked_by.as_ref().is_some_and(Why::is_shortage);
+        let pool = self.pools.values().filter(short).max_by_key(|pool| pool.worth_of_next())?;
+        let mut its = Promised::default();
+        its.add(Share::of_new(&pool.expected), pool.cpu_expected, &pool.spec);
+        Some((pool.worth_of_next(), its))
+    }
+
     /// Where stock of one pool is short of what the host has, and worth much more than the last of another: stops that one, and says so.
     /// Not while any is being stopped, whose room is not free yet.
     fn swap_stock(&mut self) -> bool {
         let now = self.now;
-        let short = |pool: &&Pool| pool.blocked_by.as_ref().is_some_and(Why::is_shortage);
-        let Some(worth) = self.pools.values().filter(short).map(Pool::worth_of_next).max() else {
-            return false;
-        };
+        let Some((worth, _)) = self.stock_that_is_short() else { return false };
         if self.pools.values().any(|pool| pool.counts.stopping > 0 || pool.lacking() > 0) {
             return false;
         }
