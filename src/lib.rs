@@ -146,6 +146,10 @@
 //!   sample, and what is kept free must not flap with it.
 //! - What a tenant may have waiting (`max_queued`) is bounded for each by itself: a bound that all share would need a second
 //!   one to keep one tenant from filling it.
+//! - Stock competes by the chance that more are needed than there are, and not that just so many are: a pool with nothing is
+//!   never worth less than one with something. Only room is taken by it; refill itself goes to the emptiest, as otherwise
+//!   a pool that is seldom asked for would lose what little it has.
+//! - Slack is kept for what instances may outgrow that they are counted with: one that counts with its limit leaves none.
 //! - That a tenant's weight in the envelope is capped keeps small lives from hiding large ones; it cannot keep large ones
 //!   out, of which 2 % are enough, and it should not: they are needed.
 //! - The unit runs no check of the profile before the daemon (`ExecStartPre=`): systemd would try a check that

@@ -33,6 +33,7 @@ async fn a_reload_shows_the_difference_and_goes_by_it() {
     KEY                         FROM  TO
     pool.browser                -     browser stoker/tiny:latest
     pool.sandbox.env.TOKEN      -     (not shown)
+    pool.sandbox.max_holds      2     1
     pool.sandbox.max_instances  4     3
     "#);
     host.until_warm("browser", 1).await;

@@ -121,9 +121,9 @@ async fn how_one_thing_looks() {
           promised: <size>
           blocked_by: max_instances is reached: 1 of 1, those being stopped included
 
-        CLASS  WAITING  LEASED  GUARANTEED  HOLD BACK  HOLDS  ASKED  RETRIED  GRANTED  WAITED  REFUSED  LEFT  ENDED  WAIT P50  WAIT P95
-        batch  0  0  0  0  0  0  0  0  0  0
-        interactive  1  1  0  0  0  2  0  1  0  0  <time>  <time>
+        CLASS  WAITING  LEASED  GUARANTEED  HOLD BACK  HOLDS  ASKED  RETRIED  GRANTED  WAITED  REFUSED  LEFT  DEGRADED  ENDED  WAIT P50  WAIT P95
+        batch  0  0  0  0  0  0  0  0  0  0  0
+        interactive  1  1  0  0  0  2  0  1  0  0  0  <time>  <time>
         "#);
         insta::assert_snapshot!(lease.whole(), @r#"
           id: <lease>
