@@ -130,6 +130,17 @@ fn table(outcome: &Outcome) -> String {
             kills.innocent
         ),
     );
+    let calls = &outcome.calls;
+    if calls.made + calls.permits_refused > 0 {
+        let waited = millis(calls.permit_wait_max_ms);
+        add(
+            "calls",
+            format!(
+                "{} with a permit, which took {waited} at most; {} throttled, {} permits refused",
+                calls.made, calls.throttled, calls.permits_refused
+            ),
+        );
+    }
     add("stock", format!("was changed {} times", outcome.stock_changes));
     let bars: Vec<String> = outcome
         .bars

@@ -23,6 +23,7 @@ use std::time::Duration;
 use serde::Serialize;
 
 use super::World;
+use super::callers::Asked;
 use super::tally::Waiting;
 use super::workload::{Happens, Workload};
 use crate::control::message::{PoolView, Tenant, Why};
@@ -279,9 +280,17 @@ impl World {
         let cores = self.cores.saturating_sub(host.reserve_cpu).scaled(host.cpu_overcommit);
         let least = host.floor.of(self.memory).get() + outside + memory.saturating_sub(self.held().get());
         many(pool) < u64::from(pool.max_instances)
+            && self.calls_are_taken(&pool.name)
             && cpu <= cores.get()
             && play.ceiling.is_some_and(|ceiling| memory <= ceiling.get())
             && self.available().get() >= least
+    }
+
+    /// Whether the provider that this pool needs is not waited for by as many as may: it starts nothing then.
+    fn calls_are_taken(&self, pool: &PoolName) -> bool {
+        let provider = self.profile.pools[pool].provider.as_ref();
+        let waiting = self.open.values().filter(|open| matches!(open.asked, Asked::Permit(..))).count();
+        provider.is_none_or(|name| waiting < self.profile.providers[name].max_waiting as usize)
     }
 
     /// Those who wait still are held to it, too.

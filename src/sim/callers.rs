@@ -37,6 +37,8 @@ impl Caller {
 pub(super) enum Asked {
     Acquire(u32),
     Watch(u32),
+    /// A permit for the next call of this caller, whose work is over at that time.
+    Permit(u32, Instant),
     /// Something whose answer nobody acts on.
     Other,
 }
@@ -207,6 +209,7 @@ impl World {
                     self.go_on(number, view);
                 }
             }
+            (Asked::Permit(number, end), reply) => self.take_permit((number, end), reply),
             (Asked::Watch(number), Reply::Lease(view)) if !open.hung => self.go_on(number, view),
             (Asked::Acquire(number), Reply::Refused(refusal)) => {
                 let Refusal::Limit { why, retry_after, .. } = &**refusal else {

@@ -23,6 +23,7 @@
 
 mod bars;
 mod callers;
+mod calls;
 mod engine;
 mod judge;
 mod law;
@@ -185,6 +186,8 @@ enum Happening {
     /// The store comes to write.
     Store,
     Full(bool),
+    /// External providers throttle every call of a workload from now on, or no more.
+    Throttles(bool),
     Crash,
     Begins,
     /// Somebody of this stream of a workload comes.
@@ -481,6 +484,9 @@ impl World {
             }
             Happening::Comes(stream) => self.come(stream),
             Happening::Asks(call) => drop(self.ask(call, Asked::Other)),
+            Happening::Throttles(every) => {
+                self.play.as_mut().expect("only a workload has providers that throttle").throttled = every;
+            }
             Happening::Takes(memory) => self.hog = memory,
             Happening::Sleeps(lasting) => self.sleep(lasting),
             Happening::Undrain(scope) if trouble => drop(self.ask(Call::Undrain(scope), Asked::Other)),

@@ -32,6 +32,8 @@ pub struct Outcome {
     pub memory: Memory,
     /// Whom the kernel ended for want of memory.
     pub kills: Kills,
+    /// Calls to external providers, by those who make any.
+    pub calls: Calls,
     /// How often the stock that is wanted of a pool was another one than a second before.
     pub stock_changes: u64,
     /// What no workload may exceed.
@@ -121,6 +123,19 @@ pub struct Memory {
     pub floor_bytes: u64,
 }
 
+/// Calls to external providers.
+#[derive(Debug, Clone, Serialize)]
+pub struct Calls {
+    /// Those that had a permit.
+    pub made: u64,
+    /// Of them those that the provider throttled all the same.
+    pub throttled: u64,
+    /// Permits that were refused.
+    pub permits_refused: u64,
+    /// The longest that a permit was waited for.
+    pub permit_wait_max_ms: f64,
+}
+
 /// Whom the kernel ended for want of memory.
 #[derive(Debug, Clone, Serialize)]
 pub struct Kills {
@@ -183,6 +198,12 @@ impl Outcome {
                 slice: tally.kills.slice,
                 host: tally.kills.host,
                 innocent: tally.kills.innocent,
+            },
+            calls: Calls {
+                made: tally.calls.made,
+                throttled: tally.calls.throttled,
+                permits_refused: tally.calls.refused,
+                permit_wait_max_ms: in_millis(tally.calls.waited),
             },
             stock_changes: tally.stock_changes,
             bars,

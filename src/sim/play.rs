@@ -34,6 +34,8 @@ pub(super) struct Play {
     pub(super) end: Instant,
     /// What all containers may hold together, as the controller had it set.
     pub(super) ceiling: Option<Bytes>,
+    /// Whether external providers throttle every call.
+    pub(super) throttled: bool,
     pub(super) tally: Tally,
 }
 
@@ -50,6 +52,7 @@ pub fn play(game: &Game) -> Result<Outcome, Box<Broken>> {
         workload: workload.clone(),
         end: Instant::BOOT.after(*lasts),
         ceiling: None,
+        throttled: false,
         tally: Tally::new(classes, *lasts),
     };
     let mut world = World {
@@ -95,6 +98,7 @@ impl World {
             Happens::Sleep => return self.at(at, Happening::Sleeps(lasts)),
             Happens::Blind => (Happening::Blind(true), Happening::Blind(false)),
             Happens::EngineAway => (Happening::Away(true), Happening::Away(false)),
+            Happens::Throttle => (Happening::Throttles(true), Happening::Throttles(false)),
             Happens::DiskFull => (Happening::Full(true), Happening::Full(false)),
             Happens::Hog(memory) => (Happening::Takes(memory), Happening::Takes(Bytes::ZERO)),
             Happens::Drain(pool, window) => {

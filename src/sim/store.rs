@@ -163,6 +163,9 @@ impl World {
                 Asked::Acquire(number) if self.may_ask_again(number) && !open.hung => {
                     self.soon(wait, Happening::Act(number, Act::Ask));
                 }
+                Asked::Permit(number, end) => {
+                    self.soon(wait, Happening::Act(number, Act::WorksUntil(end.after(wait))));
+                }
                 Asked::Watch(number) if !open.hung => self.soon(wait, Happening::Act(number, Act::Watch)),
                 Asked::Acquire(_) | Asked::Watch(_) | Asked::Other => {}
             }

@@ -31,6 +31,7 @@ pub(super) struct Tally {
     /// How long starts took, from the order until ready.
     pub(super) starts: Waits,
     pub(super) kills: Kills,
+    pub(super) calls: Calls,
     /// The most that all containers held, and were promised, and the least that the host had available.
     pub(super) held: Bytes,
     pub(super) promised: Bytes,
@@ -98,6 +99,19 @@ pub struct Point {
     pub limit: Bytes,
 }
 
+/// Calls to external providers.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Calls {
+    /// Those that had a permit.
+    pub(super) made: u64,
+    /// Of them those that the provider throttled.
+    pub(super) throttled: u64,
+    /// Permits that were refused.
+    pub(super) refused: u64,
+    /// The longest that a permit was waited for.
+    pub(super) waited: Duration,
+}
+
 impl Tally {
     pub(super) fn new<'a>(classes: impl Iterator<Item = &'a ClassName>, lasts: Duration) -> Tally {
         let every = (lasts / POINTS).max(Duration::from_secs(1));
@@ -111,6 +125,7 @@ impl Tally {
             unused: BTreeMap::new(),
             starts: Waits::default(),
             kills: Kills::default(),
+            calls: Calls::default(),
             held: Bytes::ZERO,
             promised: Bytes::ZERO,
             available: None,

@@ -15,7 +15,7 @@ use crate::control::message::{
 use crate::quantity::{Bytes, Instant, MilliCpu};
 
 /// How long a caller waits before it tries a daemon again that is not there.
-const AGAIN: Duration = Duration::from_millis(200);
+pub(super) const AGAIN: Duration = Duration::from_millis(200);
 
 /// What a caller of a workload comes for.
 #[derive(Debug, Clone, Copy)]
@@ -28,6 +28,10 @@ pub(super) struct Visit {
 impl World {
     fn stream(&self, visit: Visit) -> &Stream {
         &self.play.as_ref().expect("only a workload has visitors").workload.streams[visit.stream]
+    }
+
+    pub(super) fn stream_of(&self, number: u32) -> &Stream {
+        self.stream(self.visit_of(number))
     }
 
     fn tally(&mut self) -> &mut super::tally::Tally {
@@ -105,8 +109,8 @@ impl World {
         let visit = caller.visit.as_mut().expect("it is a caller of a workload");
         let asked_at = visit.asked_at.take().expect("who is served has asked");
         let visit = *visit;
-        let Stream { class, runs, memory, grows_in, leak, cpu, pool, .. } = self.stream(visit);
-        let (class, pool) = (class.clone(), pool.clone());
+        let Stream { class, runs, memory, grows_in, leak, cpu, .. } = self.stream(visit);
+        let class = class.clone();
         let (runs, memory, grows_in, leak, cpu) = (*runs, *memory, *grows_in, *leak, *cpu);
         let runs = Duration::from_secs_f64(runs.draw(&mut self.rng));
         let peak = in_bytes(memory.draw(&mut self.rng));
@@ -128,7 +132,7 @@ impl World {
         self.answered(visit, (asked_at, number));
         self.ask(Call::Use(lease), Asked::Other);
         let end = now.after(runs);
-        let pause = self.pause(&pool, runs);
+        let pause = self.pause(number, runs);
         self.soon(pause, Happening::Act(number, Act::WorksUntil(end)));
     }
 
@@ -142,11 +146,13 @@ impl World {
 
     /// It is still there, or done.
     pub(super) fn work_until(&mut self, number: u32, end: Instant) {
-        let request = &self.callers[&number].request;
-        let (lease, pool) = (request.lease.clone(), request.pool.clone());
+        let lease = self.callers[&number].request.lease.clone();
         if self.now < end {
-            let pause = self.pause(&pool, end.since(self.now));
             self.word(Input::Active(lease, self.now));
+            if self.calls_every(number).is_some() {
+                return self.call_provider(number, end);
+            }
+            let pause = self.pause(number, end.since(self.now));
             self.soon(pause, Happening::Act(number, Act::WorksUntil(end)));
         } else if self.down {
             self.soon(AGAIN, Happening::Act(number, Act::WorksUntil(end)));
@@ -156,9 +162,11 @@ impl World {
         }
     }
 
-    /// Until it moves bytes again: well before it would count as idle.
-    fn pause(&self, pool: &crate::profile::PoolName, left: Duration) -> Duration {
-        left.min(self.profile.pools[pool].deadlines.idle_timeout / 2)
+    /// Until it moves bytes again, well before it would count as idle; or calls.
+    fn pause(&self, number: u32, left: Duration) -> Duration {
+        let pool = &self.stream_of(number).pool;
+        let idle = self.profile.pools[pool].deadlines.idle_timeout / 2;
+        left.min(idle).min(self.calls_every(number).unwrap_or(Duration::MAX))
     }
 
     /// It is refused, and comes back or not.

@@ -183,7 +183,7 @@ fn a_mistake_is_told_with_its_line_and_what_was_expected() {
          |        ^
     "#);
     insta::assert_snapshot!(told("rate = \"1/s\"", "rat = \"1/s\""), @r#"
-    stokerctl: w.toml:12:1: unknown field `rat`, expected one of `pool`, `class`, `tenants`, `rate`, `burst`, `at_once`, `from`, `until`, `runs`, `memory`, `grows_in`, `leak`, `cpu`, `wait`, `gives_up`, `retries`, `retry_after`
+    stokerctl: w.toml:12:1: unknown field `rat`, expected one of `pool`, `class`, `tenants`, `rate`, `burst`, `at_once`, `from`, `until`, `runs`, `memory`, `grows_in`, `leak`, `cpu`, `calls_every`, `wait`, `gives_up`, `retries`, `retry_after`
       12 | rat = "1/s"
          | ^^^
     "#);

@@ -89,12 +89,17 @@ cpu = "0.3"
 
 /// Plays what is steady with something else in it and beside it; from this second on nobody may be late any more.
 fn plays(changes: &[(&str, &str)], beside: &str, well_at: f64) -> Vec<Outcome> {
+    plays_on(HOST, (changes, beside), well_at)
+}
+
+/// The same on another host.
+fn plays_on(host: &str, (changes, beside): (&[(&str, &str)], &str), well_at: f64) -> Vec<Outcome> {
     let change = |text: String, (from, to): &(&str, &str)| {
         assert!(text.contains(from), "{from}");
         text.replacen(from, to, 1)
     };
     let text = changes.iter().fold(format!("{STEADY}{beside}"), change);
-    let profile = profile::check("host.toml", HOST).unwrap_or_else(|wrong| panic!("{wrong}"));
+    let profile = profile::check("host.toml", host).unwrap_or_else(|wrong| panic!("{wrong}"));
     let workload = Workload::read("stress.toml", &text, &profile).unwrap_or_else(|wrong| panic!("{wrong}"));
     let seeds = env::var("STOKER_SEEDS").map_or(1, |text| text.parse().expect("a number"));
     let lasts = workload.lasts;
@@ -291,6 +296,34 @@ fn instances_that_grow_together() {
     "#;
     let small = ("memory = \"16GiB\"", "memory = \"6GiB\"");
     plays(&[small], grow, 900.0);
+}
+
+/// Leases that call a provider share its rate, and it throttles all the same for a while: no more of them are started than it
+/// takes, nobody else is late for it, and all of it is used again.
+#[test]
+fn a_provider_with_a_quota() {
+    let provider = "[provider.models]\nrate = \"60/min\"\nburst = 5\nmax_waiting = 3\nmax_wait = \"20s\"\n";
+    let host = HOST.replace("[pool.chromium]", &format!("{provider}[pool.chromium]\nprovider = \"models\""));
+    let agents = r#"
+        [stream.agents]
+        pool = "chromium"
+        class = "batch"
+        tenants = ["agents"]
+        burst = { every = "2m", count = 3 }
+        until = "10m"
+        runs = { law = "fixed", mean = "30s" }
+        memory = { law = "fixed", mean = "200MiB" }
+        calls_every = "800ms"
+        wait = "20m"
+    "#;
+    let throttles = event("throttle", "lasts = \"1m\"");
+    for outcome in plays_on(&host, (&[], &format!("{agents}{throttles}")), 1300.0) {
+        let calls = &outcome.calls;
+        assert!(calls.made > 150 && calls.throttled > 0 && calls.permits_refused > 0, "{calls:?}");
+        assert!(calls.made <= 24 * 60 + 5, "beyond its rate: {calls:?}");
+        let [batch, interactive] = &outcome.classes[..] else { panic!("{:?}", outcome.classes) };
+        assert_eq!((batch.refused, interactive.refused), (0, 0), "{:?}", outcome.refusals);
+    }
 }
 
 fn event(what: &str, more: &str) -> String {

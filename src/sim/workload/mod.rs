@@ -13,6 +13,7 @@
 //! rate = "2/s"
 //! runs = { law = "pareto", mean = "20s", alpha = 1.5, most = "10m" }
 //! memory = { law = "lognormal", mean = "100MiB", sigma = 0.5 }
+//! calls_every = "2s"        # where the pool has a provider: each call waits for a permit
 //! [faults]
 //! fails = "1%"
 //! [[event]]
@@ -110,6 +111,8 @@ pub struct Stream {
     pub leak: f64,
     /// The processors that it keeps busy.
     pub cpu: MilliCpu,
+    /// How often they call their pool's provider while they work, each time with a permit; never where that is not said.
+    pub calls_every: Option<Duration>,
     /// The longest wait that they ask for; their class's where that is not said.
     pub wait: Option<Duration>,
     /// When they hang up, waiting still.
@@ -153,6 +156,8 @@ pub enum Happens {
     Crash,
     /// The host stands still, and its clock goes on: it was suspended.
     Sleep,
+    /// External providers throttle every call.
+    Throttle,
     /// Somebody else holds so much memory.
     Hog(Bytes),
     /// A pool, or the whole host, is drained with this window, and takes work again when it is over.

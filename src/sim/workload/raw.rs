@@ -78,6 +78,7 @@ struct RawStream {
     grows_in: Option<Time>,
     leak: Option<Flow>,
     cpu: Option<Cores>,
+    calls_every: Option<Spanned<Time>>,
     wait: Option<Time>,
     gives_up: Option<Spanned<Time>>,
     retries: Option<u32>,
@@ -144,6 +145,7 @@ enum RawHappens {
     DiskFull,
     Crash,
     Sleep,
+    Throttle,
     Hog,
     Drain,
 }
@@ -250,6 +252,13 @@ impl Rules<'_> {
         let most = in_float(LARGEST.get());
         let memory = self.law(&raw.memory, (&format!("{key}.memory"), "16 TiB"), size_of, most);
         let (pool, arrivals) = (pool?, arrivals?);
+        if let Some(every) = &raw.calls_every {
+            let key = format!("{key}.calls_every");
+            let right = every.get_ref().0 >= SHORTEST_PATIENCE;
+            self.hold(right, &every.span(), &key, "expected at least 100ms");
+            let right = self.profile.pools[&pool].provider.is_some();
+            self.hold(right, &every.span(), &key, "its pool has no provider in the host profile");
+        }
         let class = class.unwrap_or_else(|| self.profile.pools[&pool].default_class.clone());
         Some(Stream {
             name: name.into_inner(),
@@ -265,6 +274,7 @@ impl Rules<'_> {
             grows_in: raw.grows_in.map_or(Duration::ZERO, |time| time.0),
             leak: raw.leak.map_or(0.0, |flow| flow.0),
             cpu: raw.cpu.map_or(MilliCpu::new(0), |cpu| cpu.0),
+            calls_every: raw.calls_every.map(|every| every.into_inner().0),
             wait: raw.wait.map(|wait| wait.0),
             gives_up: raw.gives_up.map(|patience| patience.into_inner().0),
             retries: raw.retries.unwrap_or(0),
@@ -338,6 +348,7 @@ impl Rules<'_> {
             RawHappens::DiskFull => Happens::DiskFull,
             RawHappens::Crash => Happens::Crash,
             RawHappens::Sleep => Happens::Sleep,
+            RawHappens::Throttle => Happens::Throttle,
             RawHappens::Hog => Happens::Hog(raw.memory?.0),
             RawHappens::Drain => Happens::Drain(pool.flatten(), raw.window?.0),
         };
